@@ -43,7 +43,7 @@ from memory.models import (
 from memory.plugins.lcm.models import Summary
 from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.models import AuditRecord, Event
-from openvibe.chat.models import Attachment, Channel, ConversationImport, Image, ImportNotesSeen, Message, Quote, Thread
+from openvibe.chat.models import Attachment, Channel, Image, Message, Quote, Thread
 from openvibe.engines.database.fields import EncryptedTextField
 from openvibe.engines.llm.models import Endpoint, EndpointAdaptation
 from openvibe.engines.search.models import VectorSpace
@@ -54,8 +54,6 @@ LEFT_OUT: dict[type[Model], str] = {
     EndpointAdaptation: "is learned again from the endpoint itself",
     AuditRecord: "says what happened in this installation, which a file from elsewhere cannot know",
     EntryErasure: "no archive is written while there is one",
-    ConversationImport: "says what this installation read of a file; what it wrote is in the archive",
-    ImportNotesSeen: "puts away notes that are shown for three days",
     Event: "tells open pages what changed, and is kept for hours",
     IdempotencyKey: "remembers answers to the calls of tokens for a day",
     Invitation: "its link is a secret",

@@ -1,6 +1,5 @@
 """Imports of conversations: serializers and endpoints, for owners and admins."""
 
-import json
 from typing import Any
 
 from django.http import HttpResponse
@@ -77,10 +76,6 @@ class ConversationImportOut(serializers.ModelSerializer[ConversationImport]):
         return LeftOutOut(load_account(job.account)[1], many=True).data
 
 
-class AccountParams(serializers.Serializer[Any]):
-    form = ChoiceField(choices=["json", "csv"], default="json")
-
-
 class Imports(ApiView):
     parser_classes = (MultiPartParser,)
 
@@ -122,21 +117,12 @@ class OneImport(ApiView):
 
 
 class ImportAccount(ApiView):
-    @extend_schema(
-        operation_id="imports_account",
-        parameters=[AccountParams],
-        responses={
-            (200, "application/json"): OpenApiResponse(OpenApiTypes.STR),
-            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
-        },
-    )
+    @extend_schema(operation_id="imports_account", responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
     def get(self, request: Request, pk: int) -> HttpResponse:
-        """The account of an import as a file."""
+        """The account of an import as a table."""
         job = services.access_import(request_access(request), pk)
-        form = self.validated_query(AccountParams)["form"]
-        text = account_csv(job.account) if form == "csv" else json.dumps(job.account, ensure_ascii=False, indent=2)
-        response = HttpResponse(text, content_type="text/csv; charset=utf-8" if form == "csv" else "application/json")
-        response.headers["Content-Disposition"] = f'attachment; filename="import-{job.pk}-account.{form}"'
+        response = HttpResponse(account_csv(job.account), content_type="text/csv; charset=utf-8")
+        response.headers["Content-Disposition"] = f'attachment; filename="import-{job.pk}-account.csv"'
         return response
 
 

@@ -50,7 +50,7 @@ _SYSTEM_SUBTYPES = frozenset(
         *("ekm_access_denied", "file_mention", "message_replied"),
     )
 )
-_DELETED = frozenset(("tombstone", "message_deleted"))
+_DELETED_SUBTYPES = frozenset(("tombstone", "message_deleted"))
 _IS_FILE_OF_CANVAS = frozenset(("quip", "canvas", "channel_canvas"))
 _PIN_REASON = "messages are not pinned here, only threads are; the message itself is there"
 _PREVIEW_REASON = "it previews a page, which the link in the message leads to"
@@ -191,7 +191,7 @@ def _read_message(export: _Export, value: Mapping[str, object], place: str, spoo
     if kind != "message" or subtype in _SYSTEM_SUBTYPES or subtype.startswith(_SYSTEM_PREFIXES):
         raise RecordRefused(f"nobody said it: it tells of the room ({shorten(subtype or kind, 40)})")
     _link_replies(value, spool)
-    if subtype in _DELETED or value.get("hidden") or value.get("deleted_ts"):
+    if subtype in _DELETED_SUBTYPES or value.get("hidden") or value.get("deleted_ts"):
         raise RecordRefused("it was deleted")
     ts, at = _read_ts(value)
     previews: list[None] = []

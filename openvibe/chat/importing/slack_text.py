@@ -17,7 +17,7 @@ _CODE = re.compile(r"```(.*?)```|`([^`\n]+)`", re.DOTALL)
 _EDGE = r"(?<![\w*_~`]){0}(?=\S)([^\n{0}]*[^\s{0}]){0}(?![\w*_~`])"
 _BOLD, _STRIKE = re.compile(_EDGE.format(r"\*")), re.compile(_EDGE.format("~"))
 _HEADING = re.compile(r"^(#{1,6})(?=\s)", re.MULTILINE)
-_KEPT = re.compile("\ue000(\\d+)\ue001")
+_KEPT_PLACE = re.compile("\ue000(\\d+)\ue001")
 _LETTERS = re.compile(r"[\W_]+")
 
 Object = Mapping[str, object]
@@ -65,8 +65,8 @@ def slack_to_markdown(text: str, names: Names) -> str:
     text = replace_emoji_names(text)
     text = _STRIKE.sub(r"~~\1~~", _BOLD.sub(r"**\1**", _HEADING.sub(r"\\\1", text)))
     text = _entities(text)
-    while _KEPT.search(text):  # code may hold what was kept before
-        text = _KEPT.sub(lambda match: kept[int(match[1])], text)
+    while _KEPT_PLACE.search(text):  # code may hold what was kept before
+        text = _KEPT_PLACE.sub(lambda match: kept[int(match[1])], text)
     return text
 
 

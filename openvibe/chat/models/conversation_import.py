@@ -9,7 +9,6 @@ from django.db.models import Q
 from openvibe.chat.models.channel import Channel
 from openvibe.engines.database.locks import LockKind
 from openvibe.engines.jobs.jobs import Job, JobKind
-from openvibe.workspaces.models import Participant, Workspace
 
 MAX_ORIGIN_CHARACTERS = 120
 
@@ -23,8 +22,8 @@ class ConversationImport(Job):
         DONE = "done", "done"
         FAILED = "failed", "failed"
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="conversation_imports")
-    requested_by = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
+    workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="conversation_imports")
+    requested_by = models.ForeignKey("workspaces.Participant", null=True, on_delete=models.SET_NULL, related_name="+")
     state = models.CharField(max_length=7, choices=State.choices, default=State.QUEUED)
     file_name = models.CharField(max_length=200)
     format = models.CharField(max_length=20, help_text="Which reader read it.")
@@ -66,9 +65,11 @@ IMPORTS = JobKind(ConversationImport, LockKind.CONVERSATION_IMPORT, active=(Conv
 class Origin(models.Model):
     """What a source calls a speaker or a channel, in each of its exports: a later import finds them by it."""
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="+", db_index=False)
     external_id = models.CharField(max_length=MAX_ORIGIN_CHARACTERS)
-    participant = models.ForeignKey(Participant, null=True, on_delete=models.CASCADE, related_name="origins")
+    participant = models.ForeignKey(
+        "workspaces.Participant", null=True, on_delete=models.CASCADE, related_name="origins"
+    )
     channel = models.ForeignKey(Channel, null=True, on_delete=models.CASCADE, related_name="origins")
 
     class Meta:
@@ -84,7 +85,7 @@ class Origin(models.Model):
 class ImportNotesSeen(models.Model):
     """Up to when somebody has put away what the inbox says of imports."""
 
-    participant = models.OneToOneField(Participant, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    participant = models.OneToOneField("workspaces.Participant", on_delete=models.CASCADE, related_name="+")
     until = models.DateTimeField()
 
     def __str__(self) -> str:

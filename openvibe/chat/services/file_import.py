@@ -17,7 +17,7 @@ from django.utils import timezone
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.importing.account import Account
-from openvibe.chat.importing.formats import FORMATS, READERS, WITH_CHANNELS, guess_format
+from openvibe.chat.importing.formats import FORMATS, READERS, guess_format
 from openvibe.chat.importing.values import ImportedChannel, ImportFailed
 from openvibe.chat.models import IMPORTS, Channel, ConversationImport, ImportNotesSeen, Origin
 from openvibe.chat.services.channels import create_channel
@@ -27,7 +27,7 @@ from openvibe.engines.database.planner_statistics import analyze_changed_tables
 from openvibe.engines.jobs.jobs import JobLost, lock_queued
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, Participant, Workspace
+from openvibe.workspaces.models import Member
 from openvibe.workspaces.queries import member_access, participant_access
 
 PROGRESS_SECONDS = 1.0
@@ -70,10 +70,9 @@ class FileReport:
 
 def import_file(
     *,
+    job: ConversationImport,
     by: Access,
-    workspace: Workspace,
     path: Path,
-    form: str,
     account: Account,
     channel: Channel | Callable[[], Channel] | None = None,
     progress: Callable[[FileReport, int], None] = lambda report, messages: None,
@@ -84,13 +83,13 @@ def import_file(
     Raises ImportFailed when the file cannot be read, or holds nothing; no channel is made then. What was written before
     a failure stays, and the same file goes on there.
     """
-    report, speakers = FileReport(), Speakers(workspace, account)
-    threads = READERS[form](path, account)
+    report, speakers = FileReport(), Speakers(job.workspace, account)
+    threads = READERS[job.format](path, account)
     first = next(threads, None)
     if first is None:
         raise ImportFailed(HELD_NOTHING)
     fixed = channel() if callable(channel) else channel
-    places = _Places(workspace, by, speakers)
+    places = _Places(job, by, speakers)
     for thread in chain([first], threads):
         own = import_thread(
             channel=fixed or places.find(thread.channel),
@@ -107,10 +106,10 @@ def import_file(
 
 class _Places:
     """Channels of a workspace for those of an export: the one that an earlier import made, or a public one of that
-    name, or a new one."""
+    name, or a new one. One import at a time writes into a workspace."""
 
-    def __init__(self, workspace: Workspace, by: Access, speakers: Speakers) -> None:
-        self._workspace = workspace
+    def __init__(self, job: ConversationImport, by: Access, speakers: Speakers) -> None:
+        self._workspace_id = job.workspace_id
         self._by = by
         self._speakers = speakers
         self._known: dict[str, Channel] = {}
@@ -125,16 +124,15 @@ class _Places:
 
     def _of_origin(self, source: ImportedChannel) -> Channel | None:
         key = clean_origin(source.key)
-        origins = Origin.objects.select_related("channel__workspace").filter(workspace=self._workspace, external_id=key)
+        origins = Origin.objects.select_related("channel__workspace").filter(
+            workspace=self._workspace_id, external_id=key
+        )
         origin = origins.exclude(channel=None).first() if key else None
         return origin.channel if origin else None
 
     @transaction.atomic
     def _make(self, source: ImportedChannel) -> Channel:
-        Workspace.objects.select_for_update(no_key=True).get(pk=self._workspace.pk)  # two imports agree on one
-        if found := self._of_origin(source):
-            return found
-        rooms = Channel.objects.select_related("workspace").filter(workspace=self._workspace, first_participant=None)
+        rooms = Channel.objects.select_related("workspace").filter(workspace=self._workspace_id, first_participant=None)
         name, number = clean_channel_name(source.name), 1
         while room := rooms.filter(name=name).first():
             is_taken = Origin.objects.filter(channel=room).exists() and source.key
@@ -145,7 +143,9 @@ class _Places:
             name = clean_channel_name(source.name)[: MAX_CHANNEL_NAME - len(suffix)] + suffix
         channel = room or create_channel(by=self._by, name=name, description=source.description[:MAX_DESCRIPTION])
         if source.key:
-            Origin.objects.create(workspace=self._workspace, external_id=clean_origin(source.key), channel=channel)
+            Origin.objects.create(
+                workspace_id=self._workspace_id, external_id=clean_origin(source.key), channel=channel
+            )
         return channel
 
 
@@ -278,15 +278,7 @@ def carry_out(
         on_batch(messages)
 
     try:
-        report = import_file(
-            by=by,
-            workspace=job.workspace,
-            path=path,
-            form=job.format,
-            account=account,
-            channel=channel or job.channel,
-            progress=note,
-        )
+        report = import_file(job=job, by=by, path=path, account=account, channel=channel or job.channel, progress=note)
     except (ImportFailed, Problem) as problem:
         error, report = problem.message, progress.report
     except OSError as problem:
@@ -379,12 +371,8 @@ def dismiss_import_notes(by: Access) -> None:
     ImportNotesSeen.objects.update_or_create(participant_id=by.participant_id, defaults={"until": timezone.now()})
 
 
-def owner_access(workspace: Workspace) -> tuple[Participant, Access] | None:
-    """The workspace's first owner, for what is imported from a shell."""
-    owners = Member.objects.filter(workspace=workspace, role=Member.Role.OWNER, removed_at=None)
+def owner_access(workspace_id: int) -> Access | None:
+    """The access of the workspace's first owner, for what is imported from a shell."""
+    owners = Member.objects.filter(workspace=workspace_id, role=Member.Role.OWNER, removed_at=None)
     owner = owners.select_related("participant", "user", "workspace").order_by("pk").first()
-    return (owner.participant, member_access(owner)) if owner else None
-
-
-def has_own_channels(form: str) -> bool:
-    return form in WITH_CHANNELS
+    return member_access(owner) if owner else None

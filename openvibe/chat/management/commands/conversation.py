@@ -75,13 +75,12 @@ class Command(BaseCommand):
         self, file: Path, form: str, workspace: Workspace, options: dict[str, Any]
     ) -> tuple[ConversationImport, str, int]:
         """The job as it ended, what it did in words, and the number of messages."""
-        found = owner_access(workspace)
-        if found is None:
+        by = owner_access(workspace.pk)
+        if by is None:
             raise CommandError(f"{workspace.name} has no owner, in whose name channels are made. Nothing was imported.")
-        participant, by = found
         job = ConversationImport.objects.create(
             workspace=workspace,
-            requested_by=participant,
+            requested_by_id=by.participant_id,
             file_name=clean_file_name(file.name),
             format=form,
             size=file.stat().st_size,
