@@ -305,6 +305,7 @@ VALUES: Final[dict[str, Any]] = {
     "RowReport.number": 2,
     "RowReport.outcome": "imported",
     "RowReport.entry": 20,
+    "RowReport.place": "",
     "Index.is_whole": True,
     "IndexedKind.kind": "fact",
     "Topic.topic": "When roses are pruned",
