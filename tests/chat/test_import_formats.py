@@ -57,7 +57,7 @@ def read(path: Path, form: str = "") -> tuple[list[tuple[str, list[str]]], Accou
     """Titles with what was said, `author: text`, and the account once all of it was taken in."""
     account = Account()
     threads = []
-    for thread in READERS[form or guess_format(path)](path, account):
+    for thread in READERS[form or guess_format(path)](path, account, path.stem):
         lines = [f"{line.author}: {plain_mentions(line.text)}" for line in thread.lines]
         account.take_in(count=len(lines))
         threads.append((thread.title, lines))

@@ -45,7 +45,7 @@ TOOK_ITS_PLACE = "a later answer or question took its place"
 _OF_THE_ACCOUNT = "it belongs to the account, not to a conversation"
 
 
-def read_chats(path: Path | str, account: Account | None = None) -> Iterator[ImportedThread]:
+def read_chats(path: Path | str, account: Account | None = None, name: str = "") -> Iterator[ImportedThread]:
     """Yields one thread for each conversation of a zip with conversations.json, a JSON list or object, or JSONL.
 
     One conversation is in memory at a time; a list of messages alone is one conversation, and waits on disk. Of a tree
@@ -53,7 +53,7 @@ def read_chats(path: Path | str, account: Account | None = None) -> Iterator[Imp
     """
     path, account = Path(path), account or Account()
     with _open_chats(path, account) as source:
-        yield from _Chats(account, path.stem).threads(source)
+        yield from _Chats(account, name or path.stem).threads(source)
 
 
 @contextmanager

@@ -13,15 +13,17 @@ from openvibe.chat.importing.readers import read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
 from openvibe.chat.importing.values import ImportedThread, open_file
 
-Reader = Callable[[Path, Account], Iterator[ImportedThread]]
+Reader = Callable[[Path, Account, str], Iterator[ImportedThread]]
 READERS: dict[str, Reader] = {
-    "qmsum": read_qmsum,
+    "qmsum": lambda path, account, name: read_qmsum(path, account),
     "jsonl": read_jsonl,
-    "slack": read_slack,
-    "mattermost": read_mattermost,
+    "slack": lambda path, account, name: read_slack(path, account),
+    "mattermost": lambda path, account, name: read_mattermost(path, account),
     "chats": read_chats,
-    "claude-code": read_claude_code,
+    "claude-code": lambda path, account, name: read_claude_code(path, account),
 }
+"""By what a format is called. The last argument names the conversation of a file that says nothing else of it."""
+
 FORMATS = {
     "slack": "Slack export (zip)",
     "mattermost": "Mattermost bulk export",

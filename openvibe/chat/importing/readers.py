@@ -47,8 +47,8 @@ class _ThreadIndex:
     offsets: "array[int]" = field(default_factory=lambda: array("Q"))
 
 
-def read_jsonl(path: Path | str, account: Account | None = None) -> Iterator[ImportedThread]:
-    """Yields one thread per distinct `thread`, in order of first appearance; else one named after the file.
+def read_jsonl(path: Path | str, account: Account | None = None, name: str = "") -> Iterator[ImportedThread]:
+    """Yields one thread per distinct `thread`, in order of first appearance; else one named after the file, or `name`.
 
     The whole file is read before the first thread is given. Memory: eight bytes per line. `time` is ISO 8601 or
     seconds (or milliseconds) since 1970. A thread is known by its name and its first line, so a file that grew is read
@@ -56,7 +56,7 @@ def read_jsonl(path: Path | str, account: Account | None = None) -> Iterator[Imp
     """
     path = Path(path)
     with open_file(path) as source:
-        threads = _index_threads(source, path.stem, account or Account())
+        threads = _index_threads(source, name or path.stem, account or Account())
     for name, index in threads.items():
         title = shorten(name, TITLE_CHARACTERS) or "Imported conversation"
         yield ImportedThread(index.external_id, title, _JsonlLines(path, index), index.former_id)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import structlog
 from django.conf import settings
@@ -84,7 +84,7 @@ def import_file(
     a failure stays, and the same file goes on there.
     """
     report, speakers = FileReport(), Speakers(job.workspace, account)
-    threads = READERS[job.format](path, account)
+    threads = READERS[job.format](path, account, PurePath(job.file_name).stem)
     first = next(threads, None)
     if first is None:
         raise ImportFailed(HELD_NOTHING)
