@@ -261,8 +261,6 @@ def _prepare_row(
 
 def _update_existing(row: TableRow, words: _RowText, entry: Entry, by: Access) -> RowReport:
     """Puts the newer words in, unless somebody changed the entry here."""
-    if entry.pk is None:
-        return RowReport(row.number, "refused", "This key stands in the file twice.")
     edits = Revision.objects.filter(entry=entry).exclude(how="import")
     if edits.filter(Q(changes__has_key="content") | Q(changes__has_key="topic")).exists():
         why = f"Entry {entry.pk} was changed here since. Take the words over by hand, or archive it and import again."

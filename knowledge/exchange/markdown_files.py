@@ -195,7 +195,7 @@ def _cut(text: str, limit: int) -> str:
 
 def _gone_remark(by: Access, paths: Sequence[str], keys: set[str]) -> str:
     """Names entries of these files whose section is not in them any more."""
-    gone = []
+    gone: list[tuple[int, str]] = []
     for path in paths:
         entries = Entry.objects.visible_to(by).filter(client_id__startswith=_path_key(path), source=Entry.Source.IMPORT)
         rows = entries.exclude(client_id__in=keys).exclude(status=Entry.Status.ARCHIVED)

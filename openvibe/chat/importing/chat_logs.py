@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from openvibe.chat.importing.account import NOTHING_TO_SEE, Account
 from openvibe.chat.importing.archives import open_zip
-from openvibe.chat.importing.chat_parts import ONLY_THOUGHTS, Said, is_machine, read_said, role_name
+from openvibe.chat.importing.chat_parts import ONLY_THOUGHTS, Saying, is_machine, read_said, role_name
 from openvibe.chat.importing.json_stream import iter_json_list
 from openvibe.chat.importing.spool import Spool
 from openvibe.chat.importing.values import (
@@ -81,7 +81,7 @@ def _open_chats(path: Path, account: Account) -> Iterator[BinaryIO]:
 class _Chats:
     account: Account
     name: str
-    """Of the file, for messages that stand in no conversation."""
+    """Name of the file, for messages that stand in no conversation."""
 
     def threads(self, source: BinaryIO) -> Iterator[ImportedThread]:
         with Spool() as spool:
@@ -193,7 +193,7 @@ def _peek(source: BinaryIO) -> bytes:
 
 
 def _messages_of(value: Object) -> object:
-    """Where a conversation keeps its messages: a tree or a list; None when it is none."""
+    """The messages of a conversation: a tree or a list; None when it is none."""
     if isinstance(value.get("mapping"), dict):
         return value["mapping"]
     chat = value.get("chat")
@@ -284,7 +284,7 @@ def _parse_message(message: Object, place: str) -> ImportedLine:
     return _line(message, said, author, role, place)
 
 
-def _line(message: Object, said: Said, author: str, role: str, place: str) -> ImportedLine:
+def _line(message: Object, said: Saying, author: str, role: str, place: str) -> ImportedLine:
     text = visible_text(said.text)
     files = (*said.files, *_attached(message))
     extracted = [words for words in _extracted(message) if words]
@@ -309,7 +309,7 @@ def _role(message: Object) -> str:
 
 
 def _time(message: Object) -> datetime | None:
-    """Of a time that cannot be read, none: the words still come in."""
+    """The time, None of one that cannot be read: the words still come in."""
     for key in _TIME_KEYS:
         if message.get(key) not in (None, "", 0):
             try:

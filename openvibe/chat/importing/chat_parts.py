@@ -24,7 +24,7 @@ ONLY_THOUGHTS = "it holds only what a model thought, which nobody was told"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Saying:
     """Text in Markdown, and names of files that stood there. `is_result`: it is nothing but results of tools."""
 
     text: str
@@ -45,7 +45,7 @@ def role_name(role: str) -> str:
     return "Tool" if role in TOOL_ROLES else _USER_ROLES.get(role, role.capitalize())
 
 
-def read_said(message: Mapping[str, object], key: str = "content") -> Said:
+def read_said(message: Mapping[str, object], key: str = "content") -> Saying:
     """What a message says in `key`, and what it calls beside it. Raises RecordRefused."""
     pieces = _Pieces()
     pieces.add(message.get(key), key)
@@ -67,10 +67,12 @@ class _Pieces:
         self.results_only = True
         self.has_thoughts = False
 
-    def said(self) -> Said:
+    def said(self) -> Saying:
         text = "\n\n".join(piece for piece in self.texts if piece.strip())
         is_result = self.results_only and bool(text or self.files)
-        return Said(replace_unstorable(text), tuple(map(replace_unstorable, self.files)), is_result, self.has_thoughts)
+        return Saying(
+            replace_unstorable(text), tuple(map(replace_unstorable, self.files)), is_result, self.has_thoughts
+        )
 
     def add(self, value: object, key: str, depth: int = 0, *, in_result: bool = False) -> None:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Which reader reads a file, by what stands in it."""
+"""Readers by format, and the format of a file by what stands in it."""
 
 import json
 import zipfile
@@ -22,7 +22,7 @@ READERS: dict[str, Reader] = {
     "chats": read_chats,
     "claude-code": lambda path, account, name: read_claude_code(path, account),
 }
-"""By what a format is called. The last argument names the conversation of a file that says nothing else of it."""
+"""Readers by what a format is called. The last argument names the conversation of a file that says nothing else of it."""
 
 FORMATS = {
     "slack": "Slack export (zip)",

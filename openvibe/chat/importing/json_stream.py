@@ -10,7 +10,7 @@ from openvibe.chat.importing.values import RecordRefused
 MAX_ELEMENT_CHARACTERS = 64 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 _NEAR_END = 12
-"""So near to the end of what is here, a mistake may be that the rest is not here yet."""
+"""Characters before the end of what is here, in which a mistake may be that the rest is not here yet."""
 
 
 def iter_json_list(source: BinaryIO) -> Iterator[object]:

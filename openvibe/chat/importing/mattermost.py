@@ -259,7 +259,7 @@ def _key(username: str) -> str:
 
 
 def _props(value: Mapping[str, object]) -> Mapping[str, object]:
-    """Of a post, as an object or as its JSON."""
+    """Properties of a post, which stand there as an object or as its JSON."""
     props = value.get("props")
     if isinstance(props, str):
         try:

@@ -30,7 +30,7 @@ def slack_key(user: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Who and what ids stand for: `people` has display names, `channels` names."""
+    """Names that ids stand for: display names of `people`, names of `channels`."""
 
     people: Mapping[str, str]
     channels: Mapping[str, str]

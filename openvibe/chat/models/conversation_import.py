@@ -83,7 +83,7 @@ class Origin(models.Model):
 
 
 class ImportNotesSeen(models.Model):
-    """Up to when somebody has put away what the inbox says of imports."""
+    """The moment up to which somebody has put away what the inbox says of imports."""
 
     participant = models.OneToOneField("workspaces.Participant", on_delete=models.CASCADE, related_name="+")
     until = models.DateTimeField()

@@ -70,7 +70,7 @@ class Speakers:
         self._account = account
         self._known: dict[tuple[str, str, bool], tuple[int, str]] = {}
         self.ids: set[int] = set()
-        """Of those who spoke."""
+        """Ids of those who spoke."""
 
     def author_id(self, line: ImportedLine) -> int:
         speaker_id, _ = self._get(line.author_key, line.author, is_assistant=line.is_assistant)
