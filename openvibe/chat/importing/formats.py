@@ -22,7 +22,8 @@ READERS: dict[str, Reader] = {
     "chats": read_chats,
     "claude-code": lambda path, account, name: read_claude_code(path, account),
 }
-"""Readers by what a format is called. The last argument names the conversation of a file that says nothing else of it."""
+"""Readers by what a format is called. The last argument names the conversation of a file that says nothing of
+it."""
 
 FORMATS = {
     "slack": "Slack export (zip)",

@@ -132,8 +132,8 @@ class _Target:
         return self.thread
 
     def find_present(self, batch: list[_Piece]) -> list[bool]:
-        """Whether each piece, in the order of their times, is in the threads already: of several of one time, as many as
-        are there."""
+        """Whether each piece, in the order of their times, is in the threads already: of several of one time, as
+        many as are there."""
         thread_ids = [each.pk for each in (self.thread, self.former) if each]
         times = {piece.line.at for piece in batch if piece.line.at}
         rows = Message.objects.filter(thread__in=thread_ids, author__kind__in=IMPORTED_KINDS, created_at__in=times)
