@@ -3,6 +3,7 @@ Pure: no Django."""
 
 from __future__ import annotations
 
+import re
 from calendar import isleap
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -71,7 +72,7 @@ def format_instant(at: datetime) -> str:
 
 
 def _parse_instant(text: str) -> datetime:
-    plain = text[:60].removesuffix("UTC").rstrip() if len(text) <= 60 else ""
+    plain = _iso_day(text[:60].removesuffix("UTC").rstrip()) if len(text) <= 60 else ""
     try:
         try:
             day = date.fromisoformat(plain)  # however ISO writes it: 2027-03-28, 20270328, 2027-W12-7
@@ -86,6 +87,27 @@ def _parse_instant(text: str) -> datetime:
             code="bad_expiry",
             field="expires_at",
         ) from None
+
+
+_LOCAL_DAY = re.compile(r"(\d{1,2})([./])\s?(\d{1,2})\2\s?(\d{4})")
+
+
+def _iso_day(text: str) -> str:
+    """A day as people write it (31.12.2026, 31/12/2026, 12/31/2026), as ISO writes it; other texts as they are. Raises
+    Problem where day and month could be either."""
+    match = _LOCAL_DAY.fullmatch(text)
+    if match is None:
+        return text
+    first, second, year = int(match[1]), int(match[3]), match[4]
+    if match[2] == "/" and first <= 12 and second <= 12 and first != second:
+        raise Problem(
+            f"{text} may be two days. Write it like {year}-{second:02d}-{first:02d} or "
+            f"{year}-{first:02d}-{second:02d}.",
+            code="bad_expiry",
+            field="expires_at",
+        )
+    day, month = (second, first) if match[2] == "/" and second > 12 else (first, second)
+    return f"{year}-{month:02d}-{day:02d}"
 
 
 def _too_far_error() -> Problem:

@@ -349,6 +349,11 @@ class JsonlParser(FileBodyParser):
     form = "jsonl"
 
 
+class MarkdownZipParser(FileBodyParser):
+    media_type = "application/zip"
+    form = "zip"
+
+
 class ImportIn(serializers.Serializer[Any]):
     """A file that comes in JSON, of at most 2 MB. Larger ones are sent as the body itself."""
 
@@ -358,9 +363,10 @@ class ImportIn(serializers.Serializer[Any]):
 
 class RowReportOut(serializers.Serializer[Any]):
     number = serializers.IntegerField(help_text="Its line in the file or spreadsheet, from 1.")
-    outcome = ChoiceField(choices=["imported", "same", "refused"])
+    outcome = ChoiceField(choices=["imported", "same", "updated", "refused"])
     why = serializers.CharField(help_text="A sentence; empty where there is nothing to say.")
     entry = serializers.IntegerField(source="entry_id", allow_null=True)
+    place = serializers.CharField(help_text="The file and heading of a Markdown section; empty for a row of a table.")
 
 
 class ImportReportOut(serializers.Serializer[Any]):

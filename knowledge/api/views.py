@@ -32,6 +32,7 @@ from knowledge.api.serializers import (
     ImportReportOut,
     IndexOut,
     JsonlParser,
+    MarkdownZipParser,
     NoteIn,
     RenewIn,
     RevisionOut,
@@ -45,7 +46,7 @@ from knowledge.api.serializers import (
 )
 from knowledge.exchange.csv_jsonl import CONTENT_TYPES
 from knowledge.exchange.entry_export import export_entries
-from knowledge.exchange.entry_import import import_entries
+from knowledge.exchange.uploads import import_upload
 from knowledge.models import Entry
 from knowledge.queries import (
     access_contradiction,
@@ -354,16 +355,22 @@ def access_owner(handle: str | None, access: Access) -> Participant | None:
 
 class Import(ApiView):
     scopes = {"POST": KNOWLEDGE_SCOPE}
-    parser_classes = (BoundedJSONParser, CsvParser, JsonlParser)
+    parser_classes = (BoundedJSONParser, CsvParser, JsonlParser, MarkdownZipParser)
 
     @extend_schema(
         operation_id="knowledge_import",
-        request={"application/json": ImportIn, "text/csv": OpenApiTypes.STR, "application/x-ndjson": OpenApiTypes.STR},
+        request={
+            "application/json": ImportIn,
+            "text/csv": OpenApiTypes.STR,
+            "application/x-ndjson": OpenApiTypes.STR,
+            "application/zip": OpenApiTypes.BINARY,
+        },
         responses=ImportReportOut,
     )
     @idempotent
     def post(self, request: Request) -> Response:
-        """A CSV or JSONL file as the body, at most 10 MB; each row for itself. The same file twice imports once."""
+        """A CSV or JSONL file, or a zip of Markdown files, as the body, at most 10 MB; each row and each section for
+        itself. The same file twice imports once; a section whose words are new is updated."""
         if isinstance(request.data, FileBody):
             raw, form = request.data.raw, request.data["form"]
         elif not request.data and not request.content_type.startswith("application/json"):
@@ -371,7 +378,7 @@ class Import(ApiView):
         else:
             data = self.validated_body(ImportIn)
             raw, form = data["text"].encode(), data["form"]
-        return Response(ImportReportOut(import_entries(by=request_access(request), raw=raw, form=form)).data)
+        return Response(ImportReportOut(import_upload(by=request_access(request), raw=raw, form=form)).data)
 
 
 class Export(ApiView):

@@ -31,6 +31,9 @@ COLUMNS = tuple(_HEADER.split(","))
 """What an export holds. An import reads the first eleven and passes over the rest; what it does not know it names."""
 
 IMPORTED_COLUMNS = COLUMNS[:11]
+OTHER_NAMES = {"title": "topic", "subject": "topic", "text": "content", "body": "content"}
+"""What other programs call a column that is read, where the file has none of its own name."""
+
 csv.field_size_limit(MAX_BYTES)  # of the whole process: set and reset, two files at once would meet each other's
 
 _END = "\x00end"
@@ -141,9 +144,11 @@ def _is_whole_json(text: str) -> bool:
 
 
 def _read_csv(text: str, form: str = "csv") -> Iterator[TableRow]:
+    delimiter, text, skipped = _named_delimiter(text)
     lines = chain(io.StringIO(text, newline=""), [_END])
     header: list[str] = []
-    for number, cells in enumerate(csv.reader(lines, delimiter=_detect_delimiter(text)), 1):
+    reader = csv.reader(lines, delimiter=delimiter or _detect_delimiter(text))
+    for number, cells in enumerate(reader, 1 + skipped):
         if cells == [_END] or not any(cell.strip() for cell in cells):
             continue
         if cells[-1].endswith(_END):
@@ -172,7 +177,7 @@ def _parse_header(cells: Sequence[str], *, is_guessed: bool) -> list[str]:
             code="bad_encoding",
             field="file",
         )
-    names = [_column_name(cell) for cell in cells]
+    names = _with_own_names([_column_name(cell) for cell in cells])
     missing_columns = [name for name in ("topic", "content") if name not in names]
     if missing_columns:
         verb = "is" if len(missing_columns) == 1 else "are"
@@ -194,6 +199,22 @@ def _check_names(names: Sequence[str]) -> None:
     duplicates = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if duplicates:
         raise Problem(f"The column {duplicates[0][:40]!r} stands there twice.", code="bad_header", field="file")
+
+
+def _with_own_names(names: Sequence[str]) -> list[str]:
+    """The names, those of other programs as ours."""
+    own = {*names}
+    return [OTHER_NAMES[name] if name in OTHER_NAMES and OTHER_NAMES[name] not in own else name for name in names]
+
+
+def _named_delimiter(text: str) -> tuple[str, str, int]:
+    """The separator that a first line `sep=;` names, as spreadsheets write it, what is below, and how many lines that
+    is off; empty, all of it and 0 without one."""
+    first, _, rest = text.partition("\n")
+    named = first.strip().strip('"').lower()
+    if named.startswith("sep=") and len(separator := first.strip().strip('"')[4:] or "\t") == 1:
+        return separator, rest, 1
+    return "", text, 0
 
 
 def _detect_delimiter(text: str) -> str:
@@ -222,7 +243,7 @@ def _read_jsonl(text: str) -> Iterator[TableRow]:
 
 def _parse_object(pairs: tuple[tuple[str, object], ...]) -> Cells:
     """The cells by the names of columns. Raises Problem where one stands there twice."""
-    names = [_column_name(name) for name, _ in pairs]
+    names = _with_own_names([_column_name(name) for name, _ in pairs])
     _check_names(names)
     return dict(zip(names, (value for _, value in pairs), strict=True))
 

@@ -11,11 +11,12 @@ from hashlib import sha256
 from typing import Literal
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from knowledge.exchange.csv_jsonl import IMPORTED_COLUMNS, Cells, TableRow, read_rows, unknown_columns
 from knowledge.expiry import parse_expiry
-from knowledge.models import Entry
+from knowledge.models import Entry, Revision
 from knowledge.services.create import (
     MAX_PENDING_SUGGESTIONS,
     bulk_create_entries,
@@ -23,6 +24,7 @@ from knowledge.services.create import (
     too_many_suggestions_error,
 )
 from knowledge.services.revisions import mark_decided
+from knowledge.services.update import update_entry
 from knowledge.services.validation import (
     check_may_manage,
     clean_client_id,
@@ -38,7 +40,7 @@ from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
-Outcome = Literal["imported", "same", "refused"]
+Outcome = Literal["imported", "same", "updated", "refused"]
 CHUNK_ROWS = 500
 """Rows of one transaction. Killed, an import leaves whole chunks; the same file again brings the rest."""
 
@@ -56,12 +58,16 @@ class RowReport:
     outcome: Outcome
     why: str = ""
     entry_id: int | None = None
+    place: str = ""
+    """The file and heading that it came from, where it is no row of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
     rows: Sequence[RowReport]
     unknown_columns: Sequence[str] = ()
+    remark: str = ""
+    """A sentence about what the file does not have any more; empty where there is nothing to say."""
 
     def count(self, outcome: Outcome) -> int:
         return sum(row.outcome == outcome for row in self.rows)
@@ -77,13 +83,16 @@ class ImportReport:
 
     @property
     def summary(self) -> str:
-        """`3 imported, 1 there already, 2 refused`."""
+        """`3 imported, 1 there already, 2 refused`, and how many were updated where any was."""
         same_count, refused_count = self.count("same"), self.count("refused")
-        return f"{self.count('imported'):,} imported, {same_count:,} there already, {refused_count:,} refused"
+        updated = f" {self.count('updated'):,} updated," if self.count("updated") else ""
+        return f"{self.count('imported'):,} imported,{updated} {same_count:,} there already, {refused_count:,} refused"
 
     @property
     def note(self) -> str:
         """A sentence about what was passed over; empty where nothing was."""
+        if self.remark:
+            return self.remark
         names = ", ".join(repr(name[:40]) if name else "one without a name" for name in self.unknown_columns[:10])
         more = " …" if len(self.unknown_columns) > 10 else ""
         return f"Not read: {names}{more}. Known are {', '.join(IMPORTED_COLUMNS)}." if names else ""
@@ -103,20 +112,31 @@ def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
     return ImportReport([report for chunk in chunks for report in _import_chunk(chunk, by)], unknown_columns(rows))
 
 
-def _import_chunk(rows: Sequence[TableRow], by: Access) -> list[RowReport]:
+def import_rows(*, by: Access, rows: Sequence[TableRow], remark: str = "") -> ImportReport:
+    """Imports rows that have keys of their own and whose words may be newer than those that stand: an entry of the same
+    key is updated, unless somebody changed its words here. Raises Refused (guests, agents)."""
+    check_may_manage(by)
+    chunks = (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
+    reports = [report for chunk in chunks for report in _import_chunk(chunk, by, updates=True)]
+    return ImportReport(reports, remark=remark)
+
+
+def _import_chunk(rows: Sequence[TableRow], by: Access, *, updates: bool = False) -> list[RowReport]:
     """One chunk, whole or not at all. Where somebody stored one of its keys at this moment it is looked at anew."""
     parsed_rows = [(row, _parse_row_text(row)) for row in rows]
     for _ in range(MAX_ATTEMPTS - 1):
         try:
-            return _store_chunk(parsed_rows, by)
+            return _store_chunk(parsed_rows, by, updates=updates)
         except IntegrityError:
             continue
-    return _store_chunk(parsed_rows, by)
+    return _store_chunk(parsed_rows, by, updates=updates)
 
 
 @transaction.atomic
-def _store_chunk(parsed_rows: Sequence[tuple[TableRow, _RowText | str]], by: Access) -> list[RowReport]:
-    state = _load_state(by, [words for _, words in parsed_rows if isinstance(words, _RowText)])
+def _store_chunk(
+    parsed_rows: Sequence[tuple[TableRow, _RowText | str]], by: Access, *, updates: bool
+) -> list[RowReport]:
+    state = _load_state(by, [words for _, words in parsed_rows if isinstance(words, _RowText)], updates=updates)
     fields = [_parse_row_fields(row, words, state) for row, words in parsed_rows]
     owners = {rest.owner for rest in fields if isinstance(rest, _RowFields)} - {""}
     state.owners = {one.handle: one for one in possible_owners(by.workspace_id).filter(handle__in=owners)}
@@ -160,6 +180,7 @@ class _ImportState:
     by_words: dict[tuple[str, str], Entry]
     owners: dict[str, Participant] = field(default_factory=dict)
     suggestions_left: int = 0
+    updates: bool = False
     new: list[Entry] = field(default_factory=list)
 
     def find_existing(self, words: _RowText) -> Entry | None:
@@ -171,11 +192,13 @@ class _ImportState:
         self.by_key[entry.client_id] = self.by_words[entry.topic, entry.content] = entry
 
 
-def _load_state(by: Access, words: Sequence[_RowText]) -> _ImportState:
+def _load_state(by: Access, words: Sequence[_RowText], *, updates: bool) -> _ImportState:
     """What of these words stands already. Two files of one person come in one after the other: each sees what the
     other brought, and neither waits for the other in a circle."""
     importer = Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)
     own_entries = Entry.objects.filter(workspace_id=by.workspace_id, author_id=by.participant_id)
+    if updates:  # whoever brought it in before
+        own_entries = Entry.objects.visible_to(by).filter(source=Entry.Source.IMPORT)
     entries_with_keys = own_entries.filter(client_id__in={one.key for one in words})
     same_text = Entry.objects.visible_to(by).filter(
         topic__in={one.topic for one in words}, content__in={one.content for one in words}
@@ -186,6 +209,7 @@ def _load_state(by: Access, words: Sequence[_RowText]) -> _ImportState:
         importer,
         {entry.client_id: entry for entry in entries_with_keys.only(*columns)},
         {(entry.topic, entry.content): entry for entry in same_text.order_by("pk").only(*columns)},
+        updates=updates,
     )
 
 
@@ -217,6 +241,8 @@ def _prepare_row(
     if existing is not None and (existing.topic, existing.content) == (words.topic, words.content):
         why = f"{rest} The entry stays as it is." if isinstance(rest, str) else ""
         return lambda: RowReport(row.number, "same", why, existing.pk)
+    if existing is not None and state.updates:
+        return partial(_update_existing, row, words, existing, state.by)
     if existing is not None:
         conflict = f"has the client_id {words.key!r} and other words. Edit it, or use another key."
         return lambda: RowReport(row.number, "refused", f"Entry {existing.pk} {conflict}")
@@ -231,6 +257,20 @@ def _prepare_row(
     is_unknown_owner = rest.owner and rest.owner not in state.owners
     note = f"@{rest.owner[:40]} is no member here, so you own it." if is_unknown_owner else ""
     return lambda: RowReport(row.number, "imported", note, entry.pk)
+
+
+def _update_existing(row: TableRow, words: _RowText, entry: Entry, by: Access) -> RowReport:
+    """Puts the newer words in, unless somebody changed the entry here."""
+    edits = Revision.objects.filter(entry=entry).exclude(how="import")
+    if edits.filter(Q(changes__has_key="content") | Q(changes__has_key="topic")).exists():
+        why = f"Entry {entry.pk} was changed here since. Take the words over by hand, or archive it and import again."
+        return RowReport(row.number, "refused", why, entry.pk)
+    try:
+        with transaction.atomic():
+            update_entry(entry=entry, by=by, topic=words.topic, content=words.content, how="import")
+    except Problem as problem:
+        return RowReport(row.number, "refused", problem.message, entry.pk)
+    return RowReport(row.number, "updated", "", entry.pk)
 
 
 def _build_entry(words: _RowText, rest: _RowFields, state: _ImportState) -> Entry:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from knowledge.exchange.csv_jsonl import CONTENT_TYPES, MAX_BYTES
 from knowledge.exchange.entry_export import export_entries
-from knowledge.exchange.entry_import import import_entries
+from knowledge.exchange.uploads import import_upload
 from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries
 from knowledge.models import LIVE_STATUSES, Entry
@@ -280,13 +280,15 @@ def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_file(request: WorkspaceRequest) -> HttpResponse:
-    """A CSV or JSONL file (`file`), or the same as `text`; the answer says what became of every row."""
+    """A CSV or JSONL file (`file`), Markdown or a zip of it, or rows as `text`; the answer says what became of each."""
     check_may_manage(request.access)
     page: dict[str, object] = {"text": request.POST.get("text", "").replace("\x00", "")}
     status = 200
     if request.method == "POST":
         try:
-            page["report"] = import_entries(by=request.access, raw=_uploaded_bytes(request))
+            raw = _uploaded_bytes(request)
+            upload = request.FILES.get("file")
+            page["report"] = import_upload(by=request.access, raw=raw, name=upload.name or "" if upload else "")
         except Problem as problem:
             page["problem"], status = problem, problem.status
     return render(request, "knowledge/import.html", page, status=status)

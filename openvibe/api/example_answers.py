@@ -281,10 +281,31 @@ VALUES: Final[dict[str, Any]] = {
     "Revision.note": "Said more exactly",
     "Revision.changes": {"content": ["Roses are pruned in March.", "Roses are pruned in March, on a dry day."]},
     "Revision.by": {"id": 1, "kind": "member", "handle": "ana", "name": "Ana", "avatar_url": None},
+    "ConversationImport.id": 4,
+    "ConversationImport.state": "done",
+    "ConversationImport.error": "",
+    "ConversationImport.file_name": "garden-export.zip",
+    "ConversationImport.format": "slack",
+    "ConversationImport.size": 48210,
+    "ConversationImport.channel": None,
+    "ConversationImport.by": "ana",
+    "ConversationImport.read": 861,
+    "ConversationImport.written": 858,
+    "ConversationImport.threads": 112,
+    "KindTotal.kind": "message",
+    "KindTotal.read": 861,
+    "KindTotal.imported": 858,
+    "KindTotal.present": 0,
+    "KindTotal.left_out": 3,
+    "LeftOut.kind": "message",
+    "LeftOut.reason": "it was deleted",
+    "LeftOut.count": 3,
+    "LeftOut.places": ["garden/2026-03-01.json record 8"],
     "ImportReport.summary": "1 imported, 0 there already, 0 refused",
     "RowReport.number": 2,
     "RowReport.outcome": "imported",
     "RowReport.entry": 20,
+    "RowReport.place": "",
     "Index.is_whole": True,
     "IndexedKind.kind": "fact",
     "Topic.topic": "When roses are pruned",
@@ -479,6 +500,12 @@ TEXTS: Final[dict[str, dict[str, str]]] = {
     "events_stream": {
         "text/event-stream": (
             'id: 4711\nevent: mention\ndata: {"kind": "mention", "channel": 3, "thread": 12, "message": 345}\n\n'
+        )
+    },
+    "imports_account": {
+        "text/csv": (
+            "kind,read,imported,of these there before,left out,reason,first places\r\n"
+            "message,861,858,0,3,,\r\nmessage,,,,3,it was deleted,garden/2026-03-01.json record 8\r\n"
         )
     },
     "knowledge_export": {

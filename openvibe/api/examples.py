@@ -32,6 +32,7 @@ IDS: Final[dict[str, str]] = {
     "dives": "Dive",
     "episodes": "Episode",
     "images": "Image",
+    "imports": "ConversationImport",
     "knowledge": "Entry",
     "messages": "Message",
     "proposals": "Proposal",

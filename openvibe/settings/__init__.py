@@ -239,6 +239,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
+    "sweep imports": {"task": "chat.sweep_imports", "schedule": 60.0},
     "send digests": {"task": "chat.send_digests", "schedule": 60.0},
     "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
     "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},

@@ -15,7 +15,7 @@ from knowledge.services import archive_entry
 from memory.episodes.models import Proposal
 from memory.plugins.lcm.models import EndpointFailures
 from memory.work.services import create_work_item
-from openvibe.chat.models import Message
+from openvibe.chat.models import ConversationImport, Message
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet
@@ -118,4 +118,5 @@ def make_example_world() -> ExampleWorld:
         **dict.fromkeys(("knowledge_restore", "knowledge_undo"), archived.pk),
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
     }
+    ids["imports"] = ConversationImport.objects.create(workspace=ana.workspace, file_name="a.zip", state="done").pk
     return ExampleWorld(ana, vibe, scout, names, ids)

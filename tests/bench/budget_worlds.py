@@ -19,7 +19,7 @@ from memory.work.models import Approval, WorkItem
 from memory.work.services import SINGLETON_KINDS, create_work_item
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_thread, publish_dive, start_dive
-from openvibe.chat.services.conversation_import import get_or_create_speaker
+from openvibe.chat.services.speakers import get_or_create_speaker
 from openvibe.engines.llm.fences import escape_text
 from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.engines.llm.tokens import count_tokens

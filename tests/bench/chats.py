@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from openvibe.chat.importing.readers import ImportedLine
+from openvibe.chat.importing.values import ImportedLine
 from openvibe.engines.llm.tokens import count_tokens
 from tests.bench.advice_texts import (
     ADVICE_FACTS,

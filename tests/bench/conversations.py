@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint, read_qmsum
+from openvibe.chat.importing.readers import read_qmsum
+from openvibe.chat.importing.values import ImportedLine, ImportedThread, fingerprint
 from tests.bench.corpus import SEED, SyntheticLanguage
 
 SPEAKERS = ("Ana", "Dora", "Ben", "Vibe")

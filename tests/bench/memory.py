@@ -16,7 +16,8 @@ from memory.episodes.models import Episode
 from memory.plugins.base import CompactionResult, Compactor, MemoryProvider, Session
 from memory.plugins.registry import provider_by_name
 from memory.plugins.sessions import context_budget
-from openvibe.chat.importing.readers import ImportedLine, read_qmsum
+from openvibe.chat.importing.readers import read_qmsum
+from openvibe.chat.importing.values import ImportedLine
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_thread, post_message
 from openvibe.chat.wiring import embed_pending_messages

@@ -1,13 +1,20 @@
 import json
 import zipfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from openvibe.chat.importing import readers
-from openvibe.chat.importing.readers import ImportedLine, ImportFailed, LeftOut, read_jsonl, read_qmsum
-from openvibe.chat.importing.slack import read_slack
+from openvibe.chat.importing import slack, values
+from openvibe.chat.importing.account import Account
+from openvibe.chat.importing.readers import read_jsonl, read_qmsum
+from openvibe.chat.importing.values import ImportedLine, ImportedThread, ImportFailed
+
+
+def read_slack(path: Path, account: Account | None = None) -> list[ImportedThread]:
+    """All threads with all their lines."""
+    return [replace(thread, lines=tuple(thread.lines)) for thread in slack.read_slack(path, account)]
 
 
 def _written(folder: Path, *lines: object, name: str = "talk.jsonl") -> Path:
@@ -66,26 +73,29 @@ class TestQmsum:
     @pytest.mark.parametrize(
         ("line", "says"),
         [
-            ("{", ["1 left out: it is not JSON: each line has to be one object, as in JSONL (line 2)"]),
-            ("[1]", ["1 left out: it is JSON but not an object: it has to start with { (line 2)"]),
-            ("{}", ['1 left out: it has no "meeting_transcripts", as the meetings of a QMSum file have (line 2)']),
+            ("{", ["1 record left out: it is not JSON: each line has to be one object, as in JSONL (line 2)"]),
+            ("[1]", ["1 record left out: it is JSON but not an object: it has to start with { (line 2)"]),
+            (
+                "{}",
+                ['1 record left out: it has no "meeting_transcripts", as the meetings of a QMSum file have (line 2)'],
+            ),
             (
                 '{"meeting_transcripts": [{"content": "x"}, {"speaker": " ", "content": "x"}, 3]}',
                 [
-                    '1 left out: it has no "speaker" (line 2, utterance 1)',
-                    '1 left out: its "speaker" is empty (line 2, utterance 2)',
-                    '1 left out: it is not an object with "speaker" and "content" (line 2, utterance 3)',
-                    "1 left out: nobody says anything in it (line 2)",
+                    '1 message left out: it has no "speaker" (line 2, utterance 1)',
+                    '1 message left out: its "speaker" is empty (line 2, utterance 2)',
+                    '1 message left out: it is not an object with "speaker" and "content" (line 2, utterance 3)',
+                    "1 record left out: nobody says anything in it (line 2)",
                 ],
             ),
         ],
     )
     def test_a_bad_line_is_named_and_the_others_come_in(self, tmp_path: Path, line: str, says: list[str]) -> None:
-        left_out = LeftOut()
+        account = Account()
         file = _written(tmp_path, self.meeting, line, {"meeting_transcripts": [{"speaker": "Ida", "content": "x"}]})
-        _, last = read_qmsum(file, left_out)
-        blank = ["1 left out: nothing in it can be seen (line 1, utterance 2)"]
-        assert (left_out.sentences(), left_out.count) == (blank + says, 1 + len(says))
+        _, last = read_qmsum(file, account)
+        blank = ["1 message left out: nothing in it can be seen (line 1, utterance 2)"]
+        assert (sorted(account.sentences()), account.count_left_out()) == (sorted(blank + says), 1 + len(says))
         assert list(last.lines) == [ImportedLine("Ida", "x")]
 
 
@@ -166,42 +176,42 @@ class TestJsonl:
         ],
     )
     def test_a_bad_line_is_named_and_the_others_come_in(self, tmp_path: Path, line: str, says: str) -> None:
-        left_out = LeftOut()
+        account = Account()
         file = _written(tmp_path, {"author": "Ana", "text": "x"}, line, {"author": "Ben", "text": "y"})
-        (thread,) = read_jsonl(file, left_out)
+        (thread,) = read_jsonl(file, account)
         assert [said.text for said in thread.lines] == ["x", "y"]
-        (sentence,) = left_out.sentences()
-        assert sentence.startswith("1 left out: ")
+        (sentence,) = account.sentences()
+        assert sentence.startswith("1 message left out: ")
         assert says in sentence
         assert sentence.endswith(" (line 2)")
 
     def test_lines_that_are_endless_or_of_another_encoding_are_named(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(readers, "MAX_LINE_BYTES", 50)
+        monkeypatch.setattr(values, "MAX_LINE_BYTES", 50)
         good, file = b'{"author": "Ana", "text": "x"}\n', tmp_path / "talk.jsonl"
         file.write_bytes(
             good + b'{"author": "Ana", "text": "' + b"x" * 200 + b'"}\n' + good.replace(b"x", b"\xeb") + good
         )
-        (thread,) = read_jsonl(file, left_out := LeftOut())
+        (thread,) = read_jsonl(file, account := Account())
         assert [said.text for said in thread.lines] == ["x", "x"]
-        assert left_out.sentences() == [
-            "1 left out: it is longer than 64 MB (line 2)",
-            "1 left out: it is not UTF-8 text (line 3)",
+        assert account.sentences() == [
+            "1 message left out: it is not UTF-8 text (line 3)",
+            "1 record left out: it is longer than 64 MB (line 2)",
         ]
 
     def test_of_many_the_first_are_named_and_all_are_counted(self, tmp_path: Path) -> None:
-        list(read_jsonl(_written(tmp_path, *["["] * 1_030), left_out := LeftOut()))
-        (sentence,) = left_out.sentences()
-        assert sentence.startswith("1,030 left out: it is not JSON")
-        assert sentence.endswith(" line 19, line 20, and 1,010 more)")
+        list(read_jsonl(_written(tmp_path, *["["] * 1_030), account := Account()))
+        (sentence,) = account.sentences()
+        assert sentence.startswith("1,030 messages left out: it is not JSON")
+        assert sentence.endswith("(line 1, line 2, line 3, and 1,027 more)")
 
     def test_reasons_are_not_without_end(self) -> None:
-        left_out = LeftOut()
+        account = Account()
         for number in range(1_000):
-            left_out.add(f"line {number}", f"it is of kind {number}")
-        assert (len(left_out.sentences()), left_out.count) == (51, 1_000)
-        assert left_out.sentences()[0].startswith("950 left out: for other reasons")
+            account.refuse(f"line {number}", f"it is of kind {number}")
+        assert (len(account.sentences()), account.count_left_out()) == (201, 1_000)
+        assert account.sentences()[0].startswith("800 messages left out: for other reasons")
 
     def test_a_file_that_changes_while_it_is_read_is_not_half_of_it(self, tmp_path: Path) -> None:
         file = _written(tmp_path, {"author": "Ana", "text": "x"}, {"author": "Ben", "text": "y"})
@@ -217,7 +227,7 @@ class TestJsonl:
 
 
 class TestSlack:
-    def test_reply_threads_first_then_the_channel(self, tmp_path: Path) -> None:
+    def test_reply_threads_and_days_of_the_rest(self, tmp_path: Path) -> None:
         path = _export(
             tmp_path,
             {
@@ -232,8 +242,8 @@ class TestSlack:
         threads = list(read_slack(path))
 
         assert [(each.external_id, each.title) for each in threads] == [
-            ("slack:C1:1772350000.000100", "#garden: When do I prune?"),
-            ("slack:C1", "#garden"),
+            ("slack:C1:1772350000.000100", "When do I prune?"),
+            ("slack:C1:2026-03-01", "1 March 2026: Soup at noon"),
         ]
         assert [(line.author, line.text) for line in threads[0].lines] == [
             ("Ana Lind", "When do I prune?"),
@@ -247,7 +257,7 @@ class TestSlack:
             ("<@U1> and <@U9>", "@ana-lind and @u9"),
             (
                 "see <https://a.example|the page> or <https://b.example>",
-                "see the page (https://a.example) or https://b.example",
+                "see [the page](https://a.example) or https://b.example",
             ),
             ("in <#C1|old-name>, <!here>", "in #garden, @here"),
             ("<mailto:ana@a.example|ana@a.example>", "ana@a.example"),
@@ -258,7 +268,7 @@ class TestSlack:
     def test_slack_markup_becomes_text(self, tmp_path: Path, marked: str, text: str) -> None:
         (thread,) = read_slack(_export(tmp_path, {"2026-03-01": [_said("1.0", marked)]}))
 
-        assert [line.text for line in thread.lines] == [text]
+        assert [values.plain_mentions(line.text) for line in thread.lines] == [text]
 
     def test_system_and_deleted_messages_are_left_out_and_bots_speak(self, tmp_path: Path) -> None:
         day = [
@@ -291,7 +301,7 @@ class TestSlack:
             ("/etc/evil.json", "[]", "leads out"),
             ("garden\\..\\evil.json", "[]", "leads out"),
             ("garden/2026-03-01.json", b" " * 20_000_000, "far too much"),
-            ("channels.json", "{", "channels.json to go by: it is not JSON"),
+            ("channels.json", "{", "channels.json to go by: it does not hold"),
             ("channels.json", "{}", "it does not hold a list"),
         ],
     )
@@ -324,11 +334,11 @@ class TestSlack:
             "2026-03-01": [_said("1772350000.000100", "First")],
             "2026-03-03": [_said("1772540000.000100", "Last")],
         }
-        left_out = LeftOut()
-        threads = list(read_slack(_export(tmp_path, days, **{"garden/2026-03-02.json": content}), left_out))
+        account = Account()
+        threads = list(read_slack(_export(tmp_path, days, **{"garden/2026-03-02.json": content}), account))
         texts = [line.text for thread in threads for line in thread.lines]
         assert {"First", "Last"} <= {*texts} <= {"First", "Last", "x"}
-        (sentence,) = left_out.sentences()
+        (sentence,) = account.sentences()
         assert says in sentence
         assert "garden/2026-03-02.json" in sentence
 
@@ -337,9 +347,9 @@ class TestSlack:
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr("garden/2026-03-02.json", "[7, 7, 7]")
         path.write_bytes(path.read_bytes().replace(b"[7, 7, 7]", b"[7, 7, 8]"))
-        (thread,) = read_slack(path, left_out := LeftOut())
+        (thread,) = read_slack(path, account := Account())
         assert [line.text for line in thread.lines] == ["First"]
-        assert left_out.sentences() == ["1 left out: it is damaged (garden/2026-03-02.json)"]
+        assert account.sentences() == ["1 record left out: it is damaged (garden/2026-03-02.json)"]
 
     def test_people_and_channels_may_be_odd_too(self, tmp_path: Path) -> None:
         path = _export(
@@ -347,12 +357,11 @@ class TestSlack:
             {"2026-03-01": [_said("1772350000.000100", "First", user="U9")]},
             **{"users.json": "{", "hr/2026-03-01.json": [], "garden/notes.json": []},
         )
-        (thread,) = read_slack(path, left_out := LeftOut())
+        (thread,) = read_slack(path, account := Account())
         assert [(line.author, line.text) for line in thread.lines] == [("U9", "First")]
-        assert sorted(left_out.sentences()) == [
-            "1 left out: it is no public channel of channels.json, and stays private (hr)",
-            "1 left out: it is not JSON (users.json)",
-            "1 left out: its name is not that of a day (garden/notes.json)",
+        assert sorted(account.sentences()) == [
+            "1 record left out: it does not hold a list (users.json)",
+            "1 record left out: its name is not that of a day (garden/notes.json)",
         ]
 
     @pytest.mark.parametrize(

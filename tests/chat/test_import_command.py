@@ -14,7 +14,8 @@ from django.test import Client
 from django.urls import reverse
 
 from openvibe.base.models import Event
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread, ImportFailed, fingerprint, read_jsonl
+from openvibe.chat.importing.readers import read_jsonl
+from openvibe.chat.importing.values import ImportedLine, ImportedThread, ImportFailed, fingerprint
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.queries import find_messages, participants_known_to
 from openvibe.chat.services import archive_channel, post_message
@@ -186,8 +187,8 @@ def test_what_is_left_out_is_named_and_the_rest_comes_in(channel: Channel, tmp_p
     )
     output = run(file)
     assert "1 thread, 2 messages, 1 speaker" in output
-    assert '1 left out: it has no "author" (line 2).\n' in output
-    assert '1 left out: it has no "text" (line 3).\n' in output
+    assert '1 message left out: it has no "author" (line 2).\n' in output
+    assert '1 message left out: it has no "text" (line 3).\n' in output
     assert [*Message.objects.order_by("seq").values_list("body", flat=True)] == ["Good", "Too"]
 
 
@@ -196,7 +197,7 @@ def test_what_is_left_out_is_named_and_the_rest_comes_in(channel: Channel, tmp_p
     [
         (None, [], "There is no file"),
         (b"", [], "holds no conversation"),
-        (b"not json", [], r"holds no conversation. Nothing was imported.\n1 left out: it is not JSON"),
+        (b"not json", [], r"holds no conversation. Nothing was imported.\n1 message left out: it is not JSON"),
         (b'{"author": "a", "text": "b"}', ["--format", "slack"], "not a readable zip"),
         (b'{"author": "a", "text": "b"}', ["--format", "qmsum"], 'no "meeting_transcripts"'),
         (b'{"author": "a", "text": "b"}', ["--workspace", "nowhere"], "There is no workspace 'nowhere'"),

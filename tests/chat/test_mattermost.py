@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from openvibe.chat.importing.mattermost import read_mattermost
-from openvibe.chat.importing.readers import LeftOut
+from openvibe.chat.importing import mattermost
+from openvibe.chat.importing.account import Account
+from openvibe.chat.importing.values import ImportedThread, plain_mentions
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member, Participant
 
@@ -49,25 +51,33 @@ LINES: list[dict[str, Any]] = [
 ]
 
 
+def read_mattermost(path: Path, account: Account | None = None) -> list[ImportedThread]:
+    """All threads with all their lines."""
+    return [replace(thread, lines=tuple(thread.lines)) for thread in mattermost.read_mattermost(path, account)]
+
+
 def write(path: Path, lines: Sequence[object]) -> Path:
     path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     return path
 
 
 def test_public_channels_become_threads_in_the_order_things_were_said(tmp_path: Path) -> None:
-    answered, single = [
-        (thread.title, [(line.author, line.text, line.is_assistant) for line in thread.lines])
+    single, answered = [
+        (thread.title, [(line.author, plain_mentions(line.text), line.is_assistant) for line in thread.lines])
         for thread in read_mattermost(write(tmp_path / "all.jsonl", LINES))
     ]
     assert answered == (
-        "#Garden: When do we prune? [file: plan.pdf]",
+        "When do we prune? [file: plan.pdf]",
         [
             ("Mara Weber", "When do we prune?\n[file: plan.pdf]", False),
             ("Weather", "Frost.", True),
             ("Jonas", "In March, @mara-weber.", False),
         ],
     )
-    assert single == ("#Garden", [("Mara Weber", "Earlier. Ask @jonas.", False), ("Jonas", "Later.", False)])
+    assert single == (
+        "14 November 2023: Earlier. Ask @jonas.",
+        [("Mara Weber", "Earlier. Ask @jonas.", False), ("Jonas", "Later.", False)],
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +91,7 @@ def test_public_channels_become_threads_in_the_order_things_were_said(tmp_path: 
         (post("jonas", "", 0), "nothing in it can be seen"),
         (post("jonas", "x", 0, delete_at=5), "it was deleted"),
         (post("jonas", "x", 0, type="system_join_channel"), "it tells of the channel (system_join_channel)"),
-        (post("jonas", "x", 0, channel="nowhere"), "its channel is private, or none"),
+        (post("jonas", "x", 0, channel="nowhere"), "its channel is none that stands ahead"),
         (post(7, "x", 0), 'its "user" is not a text'),
         ({"type": "direct_post", "direct_post": {}}, "it is a direct message"),
         ({"type": "user", "user": {"username": 7}}, "not a text"),
@@ -91,22 +101,22 @@ def test_public_channels_become_threads_in_the_order_things_were_said(tmp_path: 
     ],
 )
 def test_a_line_that_is_wrong_is_named_and_the_others_come_in(tmp_path: Path, line: object, sentence: str) -> None:
-    usual, left_out = LeftOut(), LeftOut()
+    usual, account = Account(), Account()
     expected = [
         (thread.external_id, list(thread.lines)) for thread in read_mattermost(write(tmp_path / "a", LINES), usual)
     ]
     file = write(tmp_path / "all.jsonl", [*LINES, line])
-    assert [(thread.external_id, list(thread.lines)) for thread in read_mattermost(file, left_out)] == expected
-    assert left_out.count == usual.count + 1
-    assert any(sentence in each and f"line {len(LINES) + 1}" in each for each in left_out.sentences())
+    assert [(thread.external_id, list(thread.lines)) for thread in read_mattermost(file, account)] == expected
+    assert account.count_left_out() == usual.count_left_out() + 1
+    assert any(sentence in each and f"line {len(LINES) + 1}" in each for each in account.sentences())
 
 
 def test_of_a_post_the_replies_that_can_be_read_come_in(tmp_path: Path) -> None:
     replies = [{"user": "jonas", "message": "Yes", "create_at": str(NOON)}, 7, {"user": "jonas", "message": "No"}]
     lines = [*LINES, post("jonas", "no time", 0, create_at=0, replies=replies)]
-    threads = list(read_mattermost(write(tmp_path / "all.jsonl", lines), left_out := LeftOut()))
+    threads = list(read_mattermost(write(tmp_path / "all.jsonl", lines), account := Account()))
     assert "Yes" in [line.text for thread in threads for line in thread.lines]
-    place, told = f"line {len(lines)}", " ".join(left_out.sentences())
+    place, told = f"line {len(lines)}", " ".join(account.sentences())
     assert f"{place}, {place}, reply 3)" in told
     assert f"it is not an object ({place}, reply 2)" in told
 

@@ -11,7 +11,8 @@ from knowledge import maintenance
 from knowledge.contradictions.detect import detect_contradictions
 from knowledge.exchange.csv_jsonl import MAX_BYTES
 from knowledge.exchange.entry_export import export_entries
-from knowledge.exchange.entry_import import import_entries
+from knowledge.exchange.markdown_files import import_folder
+from knowledge.exchange.uploads import import_upload
 from knowledge.models import Entry
 from openvibe.base.command_report import write_report
 from openvibe.base.problems import Problem
@@ -27,8 +28,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        import_parser = verbs.add_parser("import", help="read a CSV or JSONL file; a second time changes nothing")
-        import_parser.add_argument("file", type=Path, metavar="FILE")
+        import_parser = verbs.add_parser("import", help="read CSV, JSONL or Markdown; a second time brings what is new")
+        import_parser.add_argument("file", type=Path, metavar="FILE", help="or a folder of Markdown, or a zip of it")
         export_parser = verbs.add_parser("export", help="write everything that person may read")
         export_parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard output")
         export_parser.add_argument("--status", action="append", default=[], choices=Entry.Status.values)
@@ -66,9 +67,12 @@ class Command(BaseCommand):
 
     def import_file(self, file: Path, form: str, by: Access) -> None:
         """Imports and reports. Raises CommandError (exit code 1) when a row was refused; the others are in."""
-        with file.open("rb") as source:
-            report = import_entries(by=by, raw=source.read(MAX_BYTES + 1), form=form)
-        rows = [f"Row {row.number}: {row.outcome}. {row.why}" for row in report.rows if row.why]
+        if file.is_dir():
+            report = import_folder(by=by, folder=file)
+        else:
+            with file.open("rb") as source:
+                report = import_upload(by=by, raw=source.read(MAX_BYTES + 1), form=form, name=file.name)
+        rows = [f"{row.place or f'Row {row.number}'}: {row.outcome}. {row.why}" for row in report.rows if row.why]
         lines, summary = [*filter(None, [report.note]), *rows], f"{report.summary}."
         if report.count("refused"):
             problem = f"{summary} Mend those rows and run the same command again."

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from openvibe.chat.api import dives, events, messages, notifications, reactions, saved_messages, views
+from openvibe.chat.api import dives, events, imports, messages, notifications, reactions, saved_messages, views
 
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
@@ -38,5 +38,9 @@ urlpatterns = [
     path("dives/<int:pk>/publish/", dives.Publish.as_view(), name="api-dive-publish"),
     path("dives/<int:pk>/discard/", dives.Discard.as_view(), name="api-dive-discard"),
     path("search/", messages.SearchMessages.as_view(), name="api-search"),
+    path("imports/", imports.Imports.as_view(), name="api-imports"),
+    path("imports/notes/", imports.ImportNotes.as_view(), name="api-import-notes"),
+    path("imports/<int:pk>/", imports.OneImport.as_view(), name="api-import"),
+    path("imports/<int:pk>/account/", imports.ImportAccount.as_view(), name="api-import-account"),
     path("events/", events.Events.as_view(), name="api-events"),
 ]

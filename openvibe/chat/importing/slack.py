@@ -1,297 +1,356 @@
 """Reader of Slack's export zip: channels.json, users.json, and a folder per channel with one JSON file per day.
 
-A stranger's zip, read carefully: no paths that lead out, no bombs, nothing written to disk."""
+Only channels in channels.json are read. Private ones and direct messages are counted and left out: nobody here can say
+who of the workspace was in them."""
 
-import json
 import re
-import zipfile
-import zlib
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path, PurePosixPath
+from datetime import date, datetime
+from pathlib import Path
 
-from openvibe.chat.importing.readers import (
-    NOTHING_TO_SEE,
+from openvibe.chat.importing.account import NOTHING_TO_SEE, Account
+from openvibe.chat.importing.archives import ZipOfJson, open_zip
+from openvibe.chat.importing.emoji_names import emoji_of_name
+from openvibe.chat.importing.slack_text import Names, message_text, slack_key
+from openvibe.chat.importing.spool import Spool
+from openvibe.chat.importing.values import (
     TITLE_CHARACTERS,
+    ImportedChannel,
     ImportedLine,
     ImportedThread,
     ImportFailed,
-    LeftOut,
     RecordRefused,
-    open_file,
+    count_files,
     parse_timestamp,
+    plain_mentions,
     replace_unstorable,
     shorten,
     visible_text,
 )
-from openvibe.engines.text.cleaning import clean_handle
-
-MAX_FILES = 200_000
-MAX_FILE_BYTES = 64 * 1024 * 1024
-MAX_TOTAL_BYTES = 2 * 1024 * 1024 * 1024
-MAX_COMPRESSION_RATIO = 200
-_MIN_BYTES_FOR_RATIO = 4 * 1024 * 1024
-_ZIP_ERRORS = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    IndexError,
-    OSError,
-    UnicodeDecodeError,
-)
-"""What zipfile raises over a damaged file: besides its own errors those of names and places that cannot be."""
-
-
-class SlackArchive:
-    """The JSON files of an opened export. Raises ImportFailed when the zip is unsafe."""
-
-    def __init__(self, zip_file: zipfile.ZipFile, left_out: LeftOut) -> None:
-        self._zip_file = zip_file
-        self.left_out = left_out
-        members = [member for member in zip_file.infolist() if not member.is_dir()]
-        _check_sizes(members)
-        for member in members:
-            _check_path(member.filename)
-        top = _common_folder([member.filename for member in members])
-        self._members = {member.filename.removeprefix(top): member for member in members}
-        self.folders: defaultdict[str, list[str]] = defaultdict(list)
-        """Names of the files directly in a folder, sorted."""
-        for name in sorted(self._members):
-            self.folders[name.rpartition("/")[0]].append(name)
-
-    def read_objects(self, name: str) -> Iterator[tuple[int, dict[str, object]]]:
-        """The objects of a file that holds a JSON list, each with its number from 1. What is none is left out. Raises
-        RecordRefused for a file that cannot be read."""
-        if name not in self._members:
-            raise RecordRefused("there is none in this zip")
-        try:
-            with self._zip_file.open(self._members[name]) as source:
-                raw = source.read(MAX_FILE_BYTES + 1)
-            values = json.loads(raw.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            raise RecordRefused("it is not UTF-8 text") from None
-        except (ValueError, RecursionError):
-            raise RecordRefused("it is not JSON") from None
-        except (zlib.error, *_ZIP_ERRORS):
-            raise RecordRefused("it is damaged") from None
-        if not isinstance(values, list):
-            raise RecordRefused("it does not hold a list")
-        for number, value in enumerate(values, start=1):
-            if isinstance(value, dict):
-                yield number, value
-            else:
-                self.left_out.add(f"{shorten(name, 80)} record {number}", "it is not an object")
-
-
-def _check_sizes(members: list[zipfile.ZipInfo]) -> None:
-    if len(members) > MAX_FILES:
-        raise ImportFailed(f"This zip holds more than {MAX_FILES:,} files. Export fewer channels at once.")
-    if sum(member.file_size for member in members) > MAX_TOTAL_BYTES:
-        raise ImportFailed("This zip unpacks to more than 2 GB. Export a shorter time at once.")
-    for member in members:
-        packed_hard = member.file_size > MAX_COMPRESSION_RATIO * max(member.compress_size, 1)
-        if member.file_size > MAX_FILE_BYTES or (packed_hard and member.file_size > _MIN_BYTES_FOR_RATIO):
-            raise ImportFailed(f"{member.filename!r} in this zip unpacks to far too much; it was not opened.")
-
-
-def _check_path(name: str) -> None:
-    parts = PurePosixPath(name).parts
-    if name.startswith("/") or "\\" in name or ".." in parts or (parts and parts[0].endswith(":")):
-        raise ImportFailed(f"This zip holds a path that leads out of it ({name!r}); it was not opened.")
-
-
-def _common_folder(names: list[str]) -> str:
-    """Some exports are zipped with their folder around them: "export/" when channels.json is in there."""
-    inside = [name for name in names if name.endswith("/channels.json") and name.count("/") == 1]
-    return "" if "channels.json" in names or not inside else inside[0].removesuffix("channels.json")
-
-
-_MARKUP = re.compile(r"<([^<>]{1,4000})>")
-
-
-def slack_to_markdown(text: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
-    """Turns `<@U1>`, `<#C1|name>`, `<!here>`, `<https://…|label>` and entities into text.
-
-    `people` maps user ids to display names, `channel_names` channel ids to names; an unknown id stays readable.
-    A mention becomes `@` and the handle made of the person's name.
-    """
-    text = _MARKUP.sub(lambda match: _convert_markup(match[1], people, channel_names), text)
-    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-
-
-def _convert_markup(markup: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
-    target, _, label = markup.partition("|")
-    if target.startswith("@"):
-        return "@" + clean_handle(people.get(target[1:]) or label or target[1:])
-    if target.startswith("#"):
-        return "#" + (channel_names.get(target[1:]) or label or target[1:])
-    if target.startswith("!"):
-        return label or "@" + target[1:].partition("^")[0]
-    address = target.removeprefix("mailto:")
-    return address if not label or label in {target, address} else f"{label} ({address})"
-
 
 _DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
-
-# What somebody said. Every other subtype tells of the room (joined, renamed, pinned) or of a deleted message.
-_TEXT_SUBTYPES = {"", "bot_message", "me_message", "thread_broadcast", "file_share", "file_comment"}
+_OTHER_FILES = {
+    "groups.json": ("record", "it lists a private channel, and those stay out"),
+    "mpims.json": ("record", "it lists direct messages of several, and those stay out"),
+    "dms.json": ("record", "it lists direct messages, and those stay out"),
+    "canvases.json": ("canvas", "what is in it was not in what was read"),
+    "lists.json": ("record", "it is a Slack list, which has no place here"),
+    "integration_logs.json": ("record", "it tells which apps were installed, and by whom"),
+    "file_conversations.json": ("record", "it tells where a file or canvas was shared"),
+    "huddle_transcripts.json": ("record", "what is in it is read from the channels alone"),
+}
+_CHANNELS, _USERS = "channels.json", "users.json"
+PRIVATE = "it is in a private channel or a direct message, and those stay out"
+_SYSTEM_PREFIXES = ("channel_", "group_", "mpim_", "im_", "bot_add", "bot_remove", "bot_enable", "bot_disable")
+_SYSTEM_SUBTYPES = frozenset(
+    (
+        *("pinned_item", "unpinned_item", "reminder_add", "reminder_delete", "reminder_completed"),
+        *("app_conversation_join", "joiner_notification", "joiner_notification_for_inviter", "added_to_team"),
+        *("ekm_access_denied", "file_mention", "message_replied"),
+    )
+)
+_DELETED_SUBTYPES = frozenset(("tombstone", "message_deleted"))
+_IS_FILE_OF_CANVAS = frozenset(("quip", "canvas", "channel_canvas"))
+_PIN_REASON = "messages are not pinned here, only threads are; the message itself is there"
+_PREVIEW_REASON = "it previews a page, which the link in the message leads to"
+_NO_EMOJI = "its emoji is one that the workspace drew itself, or none that is known"
 
 
 @dataclass(frozen=True, slots=True)
-class _SlackMessage:
-    ts: str
-    thread_ts: str
-    at: datetime
-    line: ImportedLine
+class _Export:
+    archive: ZipOfJson
+    names: Names
+
+    @property
+    def account(self) -> Account:
+        return self.archive.account
 
 
-def read_slack(path: Path | str, left_out: LeftOut | None = None) -> Iterator[ImportedThread]:
-    """Yields the public channels of an export: each reply thread, then what stands outside of threads.
+def read_slack(path: Path | str, account: Account | None = None) -> Iterator[ImportedThread]:
+    """Yields the public channels of an export: each reply thread, and each day (UTC) of what stands outside of threads.
 
-    Only channels in channels.json are read, never private ones or direct messages. `<@U1>`, `<#C1>` and
-    links become text; deleted and system messages are `left_out`, as are days and records that cannot be read; bots
-    speak under their own name. The days of one channel are in memory at a time. Nothing is unpacked to disk.
-
-    Raises ImportFailed when the file is no export or is unsafe to open.
+    What a record says in its text, blocks and attachments becomes Markdown; bots speak under their own name. Days and
+    records that cannot be read, deleted and system messages are left out. Nothing is unpacked to disk but the lines of
+    one channel, in a file of their own. Raises ImportFailed when the file is no export or is unsafe to open.
     """
-    with open_file(Path(path)) as source:
-        try:
-            with zipfile.ZipFile(source) as zip_file:
-                yield from _read_threads(SlackArchive(zip_file, left_out or LeftOut()))
-        except _ZIP_ERRORS:
-            raise ImportFailed(
-                f"{Path(path).name} is not a readable zip. Export it from Slack again and do not unpack it."
-            ) from None
+    with open_zip(Path(path), account or Account(), _CHANNELS, what="Slack") as archive:
+        yield from _read_channels(archive)
 
 
-def _read_threads(archive: SlackArchive) -> Iterator[ImportedThread]:
+def _read_channels(archive: ZipOfJson) -> Iterator[ImportedThread]:
+    account = archive.account
     try:
-        channels = list(archive.read_objects("channels.json"))
+        channels = list(archive.read_objects(_CHANNELS, "channel"))
     except RecordRefused as problem:
         raise ImportFailed(
             f"There is no channels.json to go by: {problem.reason}. Is it an export from Slack?"
         ) from None
-    channel_names = {str(channel.get("id", "")): str(channel.get("name", "")) for _, channel in channels}
     people = _read_people(archive)
+    channel_names = {str(each.get("id", "")): replace_unstorable(_text(each, "name")) for _, each in channels}
+    export = _Export(archive, Names(people, channel_names))
+    folders = set()
     for number, channel in channels:
-        name = replace_unstorable(_text_or_empty(channel.get("name")))
-        if name:
-            yield from _read_channel(archive, str(channel.get("id") or name), name, people, channel_names)
-        else:
-            archive.left_out.add(f"channels.json record {number}", 'it has no "name"')
-    public = {str(channel.get("name", "")) for _, channel in channels}
-    for folder in sorted(archive.folders.keys() - public - {""}):
-        archive.left_out.add(shorten(folder, 80), "it is no public channel of channels.json, and stays private")
+        name = replace_unstorable(_text(channel, "name")).strip()
+        if not name:
+            account.leave_out(f"{_CHANNELS} record {number}", 'it has no "name"', "channel")
+            continue
+        folder = next((each for each in (_text(channel, "name"), name) if each in archive.folders), name)
+        if folder in folders:
+            account.leave_out(f"{_CHANNELS} record {number}", "there is a channel of this name already", "channel")
+            continue
+        folders.add(folder)
+        yield from _read_channel(export, channel, name, folder)
+    _count_other_files(archive, folders)
 
 
-def _read_people(archive: SlackArchive) -> dict[str, str]:
+def _read_people(archive: ZipOfJson) -> dict[str, str]:
     """Display names by id. Without them people are called by their ids."""
-    people = {}
+    people: dict[str, str] = {}
     try:
-        for number, user in archive.read_objects("users.json"):
-            if "id" in user:
-                people[str(user["id"])] = _display_name(user)
-            else:
-                archive.left_out.add(f"users.json record {number}", 'it has no "id"')
+        for number, user in archive.read_objects(_USERS, ""):
+            if not isinstance(user.get("id"), str) or not user["id"]:
+                archive.account.refuse(f"{_USERS} record {number}", 'it has no "id"', "person")
+                continue
+            user_id = str(user["id"])
+            people.setdefault(user_id, _display_name(user))
+            archive.account.read_person(slack_key(user_id), f"{_USERS} record {number}")
     except RecordRefused as problem:
-        archive.left_out.add("users.json", problem.reason)
+        archive.account.refuse(_USERS, problem.reason, "record")
     return people
 
 
-def _read_channel(
-    archive: SlackArchive, channel_id: str, name: str, people: dict[str, str], channel_names: dict[str, str]
-) -> Iterator[ImportedThread]:
-    messages: dict[tuple[str, str], _SlackMessage] = {}
-    left_out = archive.left_out
-    for day in archive.folders[name]:
-        if not _DAY_FILE.fullmatch(day.rpartition("/")[2]):
-            left_out.add(shorten(day, 80), "its name is not that of a day")
-            continue
-        try:
-            for number, value in archive.read_objects(day):
-                try:
-                    message = _parse_message(value, people, channel_names)
-                    key = message.ts, str(value.get("user") or value.get("bot_id") or message.line.author)
-                    if key in messages:
-                        raise RecordRefused("it stands there already, with the same time and person")
-                    messages[key] = message
-                except RecordRefused as problem:
-                    left_out.add(f"{shorten(day, 80)} record {number}", problem.reason)
-        except RecordRefused as problem:
-            left_out.add(shorten(day, 80), problem.reason)
-    replies: defaultdict[str, list[_SlackMessage]] = defaultdict(list)
-    for message in sorted(messages.values(), key=lambda each: (each.at, each.ts)):
-        replies[message.thread_ts].append(message)
-    messages_outside = replies.pop("", [])
-    for thread_ts, thread_messages in replies.items():
-        subject = shorten(thread_messages[0].line.text, TITLE_CHARACTERS - len(name) - 3)
-        lines = tuple(message.line for message in thread_messages)
-        yield ImportedThread(f"slack:{channel_id}:{thread_ts}", f"#{name}: {subject}", lines)
-    if messages_outside:
-        yield ImportedThread(f"slack:{channel_id}", f"#{name}", tuple(message.line for message in messages_outside))
+def _read_channel(export: _Export, channel: Mapping[str, object], name: str, folder: str) -> Iterator[ImportedThread]:
+    place = ImportedChannel(
+        f"slack:{channel.get('id') or name}", name, _description(channel), tuple(_members(channel, export))
+    )
+    with Spool() as spool:
+        for day in export.archive.folders.get(folder, []):
+            if _DAY_FILE.fullmatch(day.rpartition("/")[2]):
+                _read_day(export, day, spool)
+            else:
+                export.account.refuse(shorten(day, 80), "its name is not that of a day", "record")
+        if spool.is_empty():
+            export.account.leave_out(f"#{name}", "nothing in it is taken in", "channel")
+            return
+        export.account.take_in("channel")
+        spool.join_threads()
+        spool.cut_into_days()
+        for thread, first in spool.threads():
+            external_id = f"{place.key}:{thread.removeprefix('day ')}"
+            title = _title(thread, first)
+            yield ImportedThread(external_id, title, spool.lines(thread), place.key, is_timed=True, channel=place)
 
 
-def _parse_message(value: dict[str, object], people: dict[str, str], channel_names: dict[str, str]) -> _SlackMessage:
-    kind, subtype = str(value.get("type", "message")), str(value.get("subtype") or "")
-    if kind != "message" or subtype not in _TEXT_SUBTYPES:
-        raise RecordRefused(f"nobody said it: it tells of the room ({shorten(subtype or kind, 40)})")
-    if value.get("hidden") or value.get("deleted_ts"):
-        raise RecordRefused("it was deleted")
-    ts = value.get("ts")
-    if isinstance(ts, bool) or not isinstance(ts, str | int | float):
-        raise RecordRefused('it has no "ts", the time that Slack knows it by')
+def _title(thread: str, first: ImportedLine) -> str:
+    subject = plain_mentions(first.text)
+    if not thread.startswith("day "):
+        return shorten(subject, TITLE_CHARACTERS)
+    day = date.fromisoformat(thread.removeprefix("day "))
+    head = f"{day.day} {day:%B %Y}: "
+    return head + shorten(subject, TITLE_CHARACTERS - len(head))
+
+
+def _description(channel: Mapping[str, object]) -> str:
+    """Topic and purpose."""
+    texts = []
+    for key in ("topic", "purpose"):
+        value = channel.get(key)
+        text = _text(value, "value") if isinstance(value, dict) else value if isinstance(value, str) else ""
+        if text.strip() and text.strip() not in texts:
+            texts.append(replace_unstorable(text).strip())
+    return "\n\n".join(texts)
+
+
+def _members(channel: Mapping[str, object], export: _Export) -> Iterator[tuple[str, str]]:
+    members = channel.get("members")
+    for user in dict.fromkeys(members if isinstance(members, list) else []):
+        if isinstance(user, str) and user in export.names.people:
+            yield slack_key(user), export.names.people[user]
+
+
+def _read_day(export: _Export, day: str, spool: Spool) -> None:
+    account, name = export.account, shorten(day, 80)
     try:
-        at = parse_timestamp(ts)
-    except ValueError:
-        raise RecordRefused('its "ts" is no time') from None
-    text = slack_to_markdown(replace_unstorable(_text_or_empty(value.get("text"))), people, channel_names)
-    text = visible_text("\n".join([text, *_file_labels(value)]))
+        for number, value in export.archive.read_objects(day, "message"):
+            place = f"{name} record {number}"
+            try:
+                _read_message(export, value, place, spool)
+            except RecordRefused as problem:
+                account.leave_out(place, problem.reason)
+                _count_parts(account, value, place, is_kept=False)
+    except RecordRefused as problem:
+        account.refuse(name, problem.reason, "record")
+
+
+def _read_message(export: _Export, value: Mapping[str, object], place: str, spool: Spool) -> None:
+    kind, subtype = str(value.get("type", "message")), _text(value, "subtype")
+    inner = value.get("message")
+    if subtype == "message_changed" and isinstance(inner, dict):
+        value, subtype = {"ts": value.get("ts"), **inner}, _text(inner, "subtype")
+    if kind != "message" or subtype in _SYSTEM_SUBTYPES or subtype.startswith(_SYSTEM_PREFIXES):
+        raise RecordRefused(f"nobody said it: it tells of the room ({shorten(subtype or kind, 40)})")
+    _link_replies(value, spool)
+    if subtype in _DELETED_SUBTYPES or value.get("hidden") or value.get("deleted_ts"):
+        raise RecordRefused("it was deleted")
+    ts, at = _read_ts(value)
+    previews: list[None] = []
+    text = message_text(value, export.names, lambda: previews.append(None))
+    text = visible_text("\n".join([text, *_huddle(value, subtype, export.names), *_file_labels(value)]))
     if not text:
         raise RecordRefused(NOTHING_TO_SEE)
     if subtype == "me_message":
         text = f"({text})"
-    thread_ts = _text_or_empty(value.get("thread_ts"))
-    author = replace_unstorable(_author_name(value, people))
-    is_bot = subtype == "bot_message" or bool(value.get("bot_id"))
-    return _SlackMessage(str(ts), thread_ts, at, ImportedLine(author, text, at, is_bot))
+    author, key, is_bot = _author(value, subtype, export)
+    thread_ts = value.get("thread_ts")
+    thread = _normal_ts(thread_ts) if isinstance(thread_ts, str | int | float) and thread_ts else ""
+    reactions = tuple(_reactions(value, export, place))
+    line = ImportedLine(author, text, at, is_bot, (), key, place, reactions)
+    spool.add(thread, f"{ts}/{value.get('user') or value.get('bot_id') or author}", line)
+    _count_parts(export.account, value, place, is_kept=True)
+    if previews:
+        export.account.refuse(place, _PREVIEW_REASON, "link preview", len(previews))
 
 
-def _author_name(value: dict[str, object], people: dict[str, str]) -> str:
-    user = _text_or_empty(value.get("user"))
-    if user in people:
-        return people[user]
-    candidates = [value.get("username")]
+def _normal_ts(ts: str | float) -> str:
+    return str(ts).strip()
+
+
+def _read_ts(value: Mapping[str, object]) -> tuple[str, datetime]:
+    ts = value.get("ts")
+    if isinstance(ts, bool) or not isinstance(ts, str | int | float):
+        raise RecordRefused('it has no "ts", the time that Slack knows it by')
+    try:
+        return _normal_ts(ts), parse_timestamp(ts)
+    except ValueError:
+        raise RecordRefused('its "ts" is no time') from None
+
+
+def _link_replies(value: Mapping[str, object], spool: Spool) -> None:
+    """Replies that the message they answer names."""
+    replies, ts = value.get("replies"), value.get("ts")
+    for reply in replies if isinstance(replies, list) and isinstance(ts, str | int | float) else []:
+        reply_ts = reply.get("ts") if isinstance(reply, dict) else None
+        if isinstance(reply_ts, str | int | float) and isinstance(ts, str | int | float):
+            spool.link(_normal_ts(reply_ts), _normal_ts(ts))
+
+
+def _author(value: Mapping[str, object], subtype: str, export: _Export) -> tuple[str, str, bool]:
+    """Display name, key, and whether it is a bot's. Bots are who their id and the name they post under say."""
+    user, bot = _text(value, "user"), _text(value, "bot_id")
+    is_bot = subtype == "bot_message" or bool(bot) or user == "USLACKBOT"
+    names: list[object] = [value.get("username")] if is_bot else []
+    names.append(export.names.people.get(user))
     for source in ("user_profile", "bot_profile"):
         profile = value.get(source)
         if isinstance(profile, dict):
-            candidates += [profile.get("display_name"), profile.get("real_name"), profile.get("name")]
-    return _first_text([*candidates, user, value.get("bot_id"), "unknown"])
+            names += [profile.get("display_name"), profile.get("real_name"), profile.get("name")]
+    comment = value.get("comment")
+    if not user and isinstance(comment, dict):
+        user = _text(comment, "user")
+        names.append(export.names.people.get(user))
+    own_id = user or bot
+    name = replace_unstorable(_first_text([*names, value.get("username"), own_id, "unknown"]))
+    if is_bot and (named := _text(value, "username").strip()):
+        return name, slack_key(f"{own_id}/{named}"), is_bot
+    return name, slack_key(own_id) if own_id else "", is_bot
 
 
-def _display_name(user: dict[str, object]) -> str:
+def _display_name(user: Mapping[str, object]) -> str:
     profile = user.get("profile")
     details = profile if isinstance(profile, dict) else {}
     names = [details.get("display_name"), details.get("real_name"), user.get("real_name"), user.get("name")]
     return replace_unstorable(_first_text(names) or str(user["id"]))
 
 
-def _file_labels(value: dict[str, object]) -> list[str]:
+def _huddle(value: Mapping[str, object], subtype: str, names: Names) -> Iterator[str]:
+    room = value.get("room")
+    if subtype not in ("huddle_thread", "sh_room_created", "sh_room_shared") or not isinstance(room, dict):
+        return
+    people = room.get("participant_history") or room.get("participants")
+    who = [names.person(user) for user in (people if isinstance(people, list) else []) if isinstance(user, str)]
+    begin, end = room.get("date_start"), room.get("date_end")
+    is_over = isinstance(begin, int) and isinstance(end, int) and end > begin
+    minutes = f", {(int(str(end)) - int(str(begin))) // 60:,} min" if is_over else ""
+    yield f"Huddle{minutes}" + (f": {', '.join(who)}" if who else "")
+
+
+def _files(value: Mapping[str, object]) -> list[Mapping[str, object]]:
     files = value.get("files")
-    names = [
-        _text_or_empty(each.get("title")) or _text_or_empty(each.get("name")) or "without a name"
-        for each in (files if isinstance(files, list) else [])
-        if isinstance(each, dict)
-    ]
-    return [f"[file: {replace_unstorable(name)}]" for name in names]
+    single = value.get("file")
+    found = files if isinstance(files, list) and files else [single] if isinstance(single, dict) else []
+    return [each for each in found if isinstance(each, dict)]
+
+
+def _file_labels(value: Mapping[str, object]) -> list[str]:
+    comment = value.get("comment")
+    labels = [replace_unstorable(_text(comment, "comment"))] if isinstance(comment, dict) else []
+    for each in _files(value):
+        name = _first_text([each.get("title"), each.get("name")]) or "without a name"
+        labels.append(f"[{_file_kind(each)}: {replace_unstorable(name)}]")
+    return labels
+
+
+def _file_kind(file: Mapping[str, object]) -> str:
+    return "canvas" if {file.get("mode"), file.get("filetype")} & _IS_FILE_OF_CANVAS else "file"
+
+
+def _reactions(value: Mapping[str, object], export: _Export, place: str) -> Iterator[tuple[str, str, str]]:
+    reactions = value.get("reactions")
+    for reaction in reactions if isinstance(reactions, list) else []:
+        users = reaction.get("users") if isinstance(reaction, dict) else None
+        users = [user for user in users if isinstance(user, str)] if isinstance(users, list) else []
+        emoji = emoji_of_name(_text(reaction, "name")) if users else ""
+        if users:
+            export.account.read("reaction", len(users))
+        if users and not emoji:
+            export.account.leave_out(place, _NO_EMOJI, "reaction", len(users))
+        for user in users if emoji else []:
+            yield emoji, slack_key(user), export.names.people.get(user, user)
+
+
+def _count_parts(account: Account, value: Mapping[str, object], place: str, *, is_kept: bool) -> None:
+    """Files, pins, and of a message that is left out the reactions."""
+    for each in _files(value):
+        kind = "canvas" if _file_kind(each) == "canvas" else "file"
+        count_files(account, [""], place, kind) if is_kept else account.refuse(place, _WITH_MESSAGE, kind)
+    if value.get("pinned_to"):
+        account.refuse(place, _PIN_REASON if is_kept else _WITH_MESSAGE, "pin")
+    reactions = value.get("reactions")
+    for reaction in reactions if isinstance(reactions, list) and not is_kept else []:
+        users = reaction.get("users") if isinstance(reaction, dict) else None
+        if isinstance(users, list) and users:
+            account.refuse(place, _WITH_MESSAGE, "reaction", len(users))
+
+
+_WITH_MESSAGE = "its message is left out"
+
+
+def _count_other_files(archive: ZipOfJson, folders: set[str]) -> None:
+    """Counts the records of what no public channel holds, so that the sum is right."""
+    account = archive.account
+    known = {_CHANNELS, _USERS}
+    for name in archive.names():
+        folder, _, file = name.rpartition("/")
+        if folder in folders or name in known:
+            continue
+        if not name.endswith(".json"):
+            account.refuse(shorten(name, 80), "what is in it is no message", "file")
+            continue
+        kind, reason = _OTHER_FILES.get(name, ("record", "nothing is known of this file"))
+        if folder and _DAY_FILE.fullmatch(file):
+            kind, reason = "message", PRIVATE
+        try:
+            for number, _value in archive.read_objects(name, kind):
+                account.leave_out(f"{shorten(name, 80)} record {number}", reason, kind)
+        except RecordRefused as problem:
+            account.refuse(shorten(name, 80), problem.reason, "record")
 
 
 def _first_text(candidates: list[object]) -> str:
-    return next((text for each in candidates if (text := _text_or_empty(each).strip())), "")
+    return next((text for each in candidates if isinstance(each, str) and (text := each.strip())), "")
 
 
-def _text_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def _text(value: object, key: str) -> str:
+    text = value.get(key) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""

@@ -9,6 +9,7 @@ from openvibe.chat.models.attachment import (
     Attachment,
 )
 from openvibe.chat.models.channel import Channel, ChannelMembership
+from openvibe.chat.models.conversation_import import IMPORTS, ConversationImport, ImportNotesSeen, Origin
 from openvibe.chat.models.dive import MAX_ACTIVE_DIVES, Dive, DiveResult
 from openvibe.chat.models.erasure import Erasure, Quote
 from openvibe.chat.models.image import (
@@ -52,6 +53,7 @@ from openvibe.chat.models.visibility import (
 
 __all__ = [
     "EXTRACT_TOKENS",
+    "IMPORTS",
     "MAX_ACTIVE_DIVES",
     "MAX_ATTACHMENTS",
     "MAX_ATTACHMENT_BYTES",
@@ -69,11 +71,13 @@ __all__ = [
     "Attachment",
     "Channel",
     "ChannelMembership",
+    "ConversationImport",
     "Dive",
     "DiveResult",
     "Draft",
     "Erasure",
     "Image",
+    "ImportNotesSeen",
     "MailedMention",
     "Mention",
     "Message",
@@ -81,6 +85,7 @@ __all__ = [
     "MessageToEmbed",
     "MessageVector",
     "NotificationPreference",
+    "Origin",
     "Quote",
     "Reaction",
     "ReadMarker",

@@ -110,6 +110,9 @@ SELECT to_json(ARRAY(
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
     WHERE {is_inbox} AND t.channel_id = ANY(%(channels)s::bigint[]) AND t.imported_count > 0
     AND t.created_at > now() - interval '3 days' AND c.archived_at IS NULL
+    AND t.created_at > coalesce(
+        (SELECT until FROM chat_importnotesseen WHERE participant_id = %(asker)s), '-infinity'::timestamptz
+    )
     GROUP BY c.id ORDER BY max(t.created_at) DESC
 ))
 """
@@ -136,7 +139,8 @@ class ThreadItem:
 
 @dataclass(frozen=True)
 class ImportNote:
-    """Conversations that came into a channel from elsewhere in the last three days. Nobody has them as unread."""
+    """Conversations that came into a channel from elsewhere in the last three days, and since the asker put such notes
+    away. Nobody has them as unread."""
 
     channel_id: int
     channel: str

@@ -1,7 +1,7 @@
 """Verbs of conversations, one file per noun."""
 
 from openvibe.chat.images import NewImage, make_image
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread
+from openvibe.chat.importing.values import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
@@ -11,10 +11,20 @@ from openvibe.chat.services.channels import (
     revoke_outsiders_tokens,
     update_channel,
 )
-from openvibe.chat.services.conversation_import import clean_speaker_name, get_or_create_speaker, import_thread
+from openvibe.chat.services.conversation_import import import_thread
 from openvibe.chat.services.direct_messages import open_direct_messages
 from openvibe.chat.services.dives import discard_dive, publish_dive, request_draft, start_dive
 from openvibe.chat.services.erasure import ERASED_TEXT, erase_quote, erase_texts, keep_quote
+from openvibe.chat.services.file_import import (
+    access_import,
+    check_may_import,
+    delete_orphaned_files,
+    dismiss_import_notes,
+    execute_import,
+    recover_imports,
+    request_import,
+    visible_imports,
+)
 from openvibe.chat.services.instructions import set_instructions
 from openvibe.chat.services.messages import (
     clean_message_body,
@@ -37,6 +47,7 @@ from openvibe.chat.services.notifications import (
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
+from openvibe.chat.services.speakers import clean_speaker_name, get_or_create_speaker
 from openvibe.chat.services.threads import (
     DraftChanged,
     audit_thread_export,
@@ -58,6 +69,7 @@ __all__ = [
     "ImportedLine",
     "ImportedThread",
     "NewImage",
+    "access_import",
     "add_reaction",
     "add_to_channel",
     "archive_channel",
@@ -65,6 +77,7 @@ __all__ = [
     "audit_thread_export",
     "check_dive_active",
     "check_is_person",
+    "check_may_import",
     "check_not_archived",
     "check_saves",
     "clean_message_body",
@@ -74,10 +87,13 @@ __all__ = [
     "create_system_message",
     "create_thread",
     "delete_message",
+    "delete_orphaned_files",
     "describe_image",
     "discard_dive",
+    "dismiss_import_notes",
     "erase_quote",
     "erase_texts",
+    "execute_import",
     "finish_reply",
     "get_or_create_speaker",
     "import_thread",
@@ -91,10 +107,12 @@ __all__ = [
     "pin_thread",
     "post_message",
     "publish_dive",
+    "recover_imports",
     "remove_from_channel",
     "remove_reaction",
     "replace_replies",
     "request_draft",
+    "request_import",
     "restore_reply",
     "revoke_outsiders_tokens",
     "save_draft",
@@ -110,4 +128,5 @@ __all__ = [
     "update_message",
     "update_notification_settings",
     "update_thread",
+    "visible_imports",
 ]

@@ -1,27 +1,27 @@
 """A resumable import of conversations from elsewhere: in batches, the same conversation only once."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache, partial
 from itertools import islice
 
 from django.db import connection, transaction
+from django.db.models import Count
 from django.db.models.functions import Greatest
 
-from openvibe.base.events import emit
-from openvibe.base.problems import Refused
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.base.problems import Problem, Refused
+from openvibe.chat.importing.account import NOTHING_TO_SEE, Account
+from openvibe.chat.importing.values import ImportedLine, ImportedThread, fingerprint
+from openvibe.chat.models import MAX_EMOJI_OF_MESSAGE, Channel, Message, Reaction, Thread
+from openvibe.chat.services.reactions import clean_emoji
+from openvibe.chat.services.speakers import Speakers
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
 from openvibe.engines.llm.tokens import count_tokens
-from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle, remove_invisible
-from openvibe.workspaces.models import IMPORTED_KINDS, Participant, Workspace
-from openvibe.workspaces.services import generate_handle
+from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, TextRefused, clean_body
+from openvibe.workspaces.models import IMPORTED_KINDS
 
 BATCH_SIZE = 500
 MAX_EXTERNAL_ID_CHARACTERS = 80
-MAX_NAME_CHARACTERS = 80
 NO_LIMIT = 2**40
 
 
@@ -35,13 +35,29 @@ class ImportReport:
     speakers: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A line, or the part of one that a message holds. `number` counts from 1, the same way each time they are read."""
+
+    number: int
+    line: ImportedLine
+    is_first: bool
+
+
 def import_thread(
-    *, channel: Channel, imported: ImportedThread, progress: Callable[[int], None] | None = None
+    *,
+    channel: Channel,
+    imported: ImportedThread,
+    account: Account | None = None,
+    speakers: Speakers | None = None,
+    anywhere: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> ImportReport:
     """Writes a conversation into `channel`, or goes on where an earlier import of it stopped. Adds nothing twice.
 
-    Speakers become participants of kind `imported`, or `assistant` where a line says so, one per display name, kind
-    and workspace; never a member or an agent, whatever they are called.
+    What is there already is known by its time where the conversation is timed, in threads of this channel or of the
+    workspace (`anywhere`), and else by its place. Speakers become participants of kind `imported`, or `assistant` where
+    a line says so, by their key or else by name; never a member or an agent, whatever they are called.
     Each batch of messages is one transaction with the thread's counters. Lines without a time get the moment of the
     import, in order; lines too long for one message become several; nobody is notified and no agent answers.
     `progress` gets the number of messages of each batch. Raises Refused (archived channel), Problem (title), and
@@ -49,44 +65,89 @@ def import_thread(
     """
     if channel.archived_at is not None:
         raise Refused(f"#{channel.name} is archived. Bring it back before importing into it.", code="archived")
-    thread = _get_or_create_thread(channel, imported)
-    speaker_id = cache(partial(get_or_create_speaker, channel.workspace))
-    speakers: set[int] = set()
+    account = account or Account()
+    speakers = speakers or Speakers(channel.workspace, account)
+    target = _Target(channel, imported, anywhere=anywhere)
+    if not imported.is_timed:
+        target.create()
+    met: set[int] = set()
     added = total = 0
-    messages = enumerate(_split_into_messages(imported.lines), start=1)  # numbered the same way each time they are read
+    pieces = _split_into_messages(imported.lines, account, speakers)
     try:
-        while batch := list(islice(messages, BATCH_SIZE)):
-            authors = {
-                (line.author, line.is_assistant): speaker_id(
-                    clean_speaker_name(line.author), is_assistant=line.is_assistant
-                )
-                for _, line in batch
-            }
-            speakers.update(authors.values())
-            added += _insert_batch(thread, batch, authors)
+        while batch := list(islice(pieces, BATCH_SIZE)):
+            authors = [speakers.author_id(piece.line) for piece in batch]
+            met.update(authors)
+            for piece in batch:  # before any thread is locked
+                for _, key, name in piece.line.reactions if piece.is_first else ():
+                    speakers.person_id(key, name)
+            added += _insert_batch(target, batch, authors, account, speakers)
             total += len(batch)
             if progress is not None:
                 progress(len(batch))
     finally:
-        if added:
-            emit_thread_changed(thread)
+        if added and target.thread:
+            emit_thread_changed(target.thread)
+    thread = target.thread or target.former or target.create()
     thread.refresh_from_db()
-    return ImportReport(thread, added, total - added, frozenset(speakers))
+    return ImportReport(thread, added, total - added, frozenset(met))
 
 
-def _get_or_create_thread(channel: Channel, imported: ImportedThread) -> Thread:
-    _adopt_former_thread(channel, imported)
-    external_id = imported.external_id
-    if len(external_id) > MAX_EXTERNAL_ID_CHARACTERS:
-        external_id = fingerprint(external_id)
-    thread, created = Thread.objects.get_or_create(
-        channel=channel,
-        external_id=external_id,
-        defaults={"workspace_id": channel.workspace_id, "title": clean_thread_title(imported.title)},
-    )
-    if created:
-        thread.refresh_from_db()
-    return thread
+class _Target:
+    """The thread that a conversation goes into, made when there is something to write, and those it was in before."""
+
+    def __init__(self, channel: Channel, imported: ImportedThread, *, anywhere: bool) -> None:
+        self._channel = channel
+        self._imported = imported
+        self._external_id = _clean_external_id(imported.external_id)
+        self.is_timed = imported.is_timed
+        self.last_time: tuple[datetime | None, int] = (None, 0)
+        """The time of the last line, and how many lines had it so far."""
+        self.thread: Thread | None = None
+        self.former: Thread | None = None
+        if not imported.is_timed:
+            return
+        threads = Thread.objects.filter(channel=channel)
+        if anywhere:
+            threads = Thread.objects.filter(workspace_id=channel.workspace_id, channel__archived_at=None)
+        ids = [self._external_id, *filter(None, [imported.former_id])]
+        found = {thread.external_id: thread for thread in threads.filter(external_id__in=ids).order_by("-pk")}
+        self.thread = found.get(self._external_id)
+        self.former = found.get(imported.former_id) if imported.former_id else None
+
+    def create(self) -> Thread:
+        """The thread, made when it is not there."""
+        if self.thread is None:
+            if not self.is_timed:
+                _adopt_former_thread(self._channel, self._imported)
+            self.thread, created = Thread.objects.get_or_create(
+                channel=self._channel,
+                external_id=self._external_id,
+                defaults={
+                    "workspace_id": self._channel.workspace_id,
+                    "title": clean_thread_title(self._imported.title),
+                },
+            )
+            if created:
+                self.thread.refresh_from_db()
+        return self.thread
+
+    def find_present(self, batch: list[_Piece]) -> list[bool]:
+        """Whether each piece, in the order of their times, is in the threads already: of several of one time, as
+        many as are there."""
+        thread_ids = [each.pk for each in (self.thread, self.former) if each]
+        times = {piece.line.at for piece in batch if piece.line.at}
+        rows = Message.objects.filter(thread__in=thread_ids, author__kind__in=IMPORTED_KINDS, created_at__in=times)
+        counts = dict(rows.values_list("created_at").annotate(count=Count("pk")).order_by()) if thread_ids else {}
+        present = []
+        for piece in batch:
+            at, before = self.last_time
+            self.last_time = piece.line.at, before + 1 if piece.line.at == at else 1
+            present.append(self.last_time[1] <= counts.get(piece.line.at, 0))
+        return present
+
+
+def _clean_external_id(external_id: str) -> str:
+    return external_id if len(external_id) <= MAX_EXTERNAL_ID_CHARACTERS else fingerprint(external_id)
 
 
 @transaction.atomic
@@ -99,7 +160,7 @@ def _adopt_former_thread(channel: Channel, imported: ImportedThread) -> None:
     former = threads.filter(external_id=imported.former_id).first() if imported.former_id else None
     if former is None or threads.filter(external_id=imported.external_id).exists():
         return
-    former.external_id = imported.external_id
+    former.external_id = _clean_external_id(imported.external_id)
     former.imported_count = _count_with_files(imported.lines, former.imported_count)
     former.save(update_fields=["external_id", "imported_count"])
 
@@ -115,9 +176,17 @@ def _count_with_files(lines: Iterable[ImportedLine], former_count: int) -> int:
     return count - (former - former_count)  # it may have ended between two parts of a line, or the file be shorter now
 
 
-def _split_into_messages(lines: Iterable[ImportedLine]) -> Iterator[ImportedLine]:
+def _split_into_messages(lines: Iterable[ImportedLine], account: Account, speakers: Speakers) -> Iterator[_Piece]:
     """The lines, each as many as it takes messages to hold it."""
-    return (replace(line, text=body) for line in lines for body in _split_body(_with_file_names(line)))
+    number = 0
+    for line in lines:
+        is_first = True
+        for body in _split_body(_with_file_names(replace(line, text=speakers.with_handles(line.text)))):
+            number += 1
+            yield _Piece(number, replace(line, text=body), is_first)
+            is_first = False
+        if is_first:
+            account.leave_out(line.place, NOTHING_TO_SEE)
 
 
 def _with_file_names(line: ImportedLine) -> str:
@@ -143,63 +212,81 @@ def _split_body(text: str) -> Iterator[str]:
         yield remaining
 
 
-def clean_speaker_name(author: str) -> str:
-    """A display name on one line, at most MAX_NAME_CHARACTERS."""
-    return remove_invisible(author[: 20 * MAX_NAME_CHARACTERS])[:MAX_NAME_CHARACTERS].strip() or "Unknown"
-
-
-@transaction.atomic
-def get_or_create_speaker(workspace: Workspace, name: str, *, is_assistant: bool = False) -> int:
-    """The id of the workspace's imported participant of this display name and kind, made when there is none."""
-    kind = Participant.Kind.ASSISTANT if is_assistant else Participant.Kind.IMPORTED
-    imported = Participant.objects.filter(workspace=workspace, kind=kind, name=name).order_by("pk")
-    speaker = imported.first()
-    if speaker is None:
-        Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)  # two imports at once agree on one row
-        speaker = imported.first()
-    if speaker is None:
-        handle = generate_handle(workspace, clean_handle(name))
-        speaker = Participant.objects.create(workspace=workspace, kind=kind, handle=handle, name=name)
-        emit("members_changed", workspace_id=workspace.pk)
-    return speaker.pk
-
-
 def _insert_batch(
-    thread: Thread, batch: list[tuple[int, ImportedLine]], authors: Mapping[tuple[str, bool], int]
+    target: _Target, batch: list[_Piece], authors: list[int], account: Account, speakers: Speakers
 ) -> int:
     """Writes what of the batch is not there yet, and the thread's counters, in one transaction; returns how many were
-    written.
-
-    `authors` maps display names, and whether they are an assistant's, to participants.
-    """
+    written. `authors`: participants, one for each piece."""
     with transaction.atomic():
-        current = Thread.objects.select_for_update(no_key=True).get(pk=thread.pk)
-        if batch[-1][0] <= current.imported_count:
-            return 0
-        previous = _newest_import(current)
+        present = _lock_and_find_present(target, batch)
         rows: list[Message] = []
-        for number, line in batch:
-            if number <= current.imported_count:
-                continue
-            previous = line.at or previous + timedelta(microseconds=1)
-            rows.append(
-                Message(
-                    thread=current,
-                    seq=current.last_seq + len(rows) + 1,
-                    author_id=authors[line.author, line.is_assistant],
-                    body=line.text,
-                    token_count=count_tokens(line.text),
-                    created_at=previous,
-                )
-            )
-        if rows:
+        first_rows: list[tuple[_Piece, Message]] = []
+        if not all(present):
+            current = Thread.objects.select_for_update(no_key=True).get(pk=target.create().pk)
+            previous = _newest_import(current)
+            for piece, author_id, is_present in zip(batch, authors, present, strict=True):
+                if is_present:
+                    continue
+                previous = piece.line.at or previous + timedelta(microseconds=1)
+                rows.append(_build_row(current, piece.line, author_id, current.last_seq + len(rows) + 1, previous))
+                if piece.is_first:
+                    first_rows.append((piece, rows[-1]))
             Message.objects.bulk_create(rows)
-            latest = max(row.created_at for row in rows)
             _mark_read_by_all(current, rows[-1].seq)
+            count = current.imported_count + len(rows) if target.is_timed else batch[-1].number
+            latest = max(row.created_at for row in rows)
             Thread.objects.filter(pk=current.pk).update(
-                last_seq=rows[-1].seq, last_message_at=Greatest("last_message_at", latest), imported_count=batch[-1][0]
+                last_seq=rows[-1].seq, last_message_at=Greatest("last_message_at", latest), imported_count=count
             )
+            _insert_reactions(first_rows, account, speakers)
+    for piece, is_present in zip(batch, present, strict=True):
+        if piece.is_first:
+            account.take_in(present=is_present)
+            if is_present and piece.line.reactions:
+                account.leave_out(piece.line.place, _NOT_AGAIN, "reaction", len(piece.line.reactions))
     return len(rows)
+
+
+_NOT_AGAIN = "its message was there already; reactions come in with their message"
+
+
+def _lock_and_find_present(target: _Target, batch: list[_Piece]) -> list[bool]:
+    if target.is_timed:
+        if target.thread:
+            Thread.objects.select_for_update(no_key=True).get(pk=target.thread.pk)
+        return target.find_present(batch)
+    current = Thread.objects.select_for_update(no_key=True).get(pk=target.create().pk)
+    return [piece.number <= current.imported_count for piece in batch]
+
+
+def _build_row(thread: Thread, line: ImportedLine, author_id: int, seq: int, at: datetime) -> Message:
+    return Message(
+        thread=thread, seq=seq, author_id=author_id, body=line.text, token_count=count_tokens(line.text), created_at=at
+    )
+
+
+def _insert_reactions(rows: list[tuple[_Piece, Message]], account: Account, speakers: Speakers) -> None:
+    reactions = []
+    for piece, message in rows:
+        emoji_of_message: set[str] = set()
+        seen: set[tuple[str, int]] = set()
+        for name, key, person in piece.line.reactions:
+            try:
+                emoji = clean_emoji(name)
+            except Problem:
+                account.leave_out(piece.line.place, "its emoji is none that is known", "reaction")
+                continue
+            who = speakers.person_id(key, person)
+            if (emoji, who) in seen:
+                account.leave_out(piece.line.place, "it stands there twice", "reaction")
+            elif len(emoji_of_message | {emoji}) > MAX_EMOJI_OF_MESSAGE:
+                account.leave_out(piece.line.place, "a message has at most 20 different emoji", "reaction")
+            else:
+                emoji_of_message.add(emoji)
+                seen.add((emoji, who))
+                reactions.append(Reaction(message=message, participant_id=who, emoji=emoji))
+                account.take_in("reaction")
+    Reaction.objects.bulk_create(reactions)
 
 
 _MARK_READ = """

@@ -24,6 +24,7 @@ class LockKind(IntEnum):
     CONTRADICTION_SEARCH = 7009  # a knowledge entry that is compared with its neighbours
     WORKSPACE_EXPORT = 7010  # an archive of a workspace
     MAIL = 7011  # all e-mails about accounts
+    CONVERSATION_IMPORT = 7012  # a file of conversations from elsewhere
     WEBHOOKS = 7020  # the deliveries of all webhooks
     JOB_RUN = 7021  # a run of a recurring job
     NAMES = 7022  # names of a workspace that are given just now, until the transaction ends: a trigger takes it

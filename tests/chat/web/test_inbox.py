@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from openvibe.chat.importing.readers import ImportedLine, ImportedThread
+from openvibe.chat.importing.values import ImportedLine, ImportedThread
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message, mark_read, update_message
 from openvibe.chat.services.conversation_import import import_thread

@@ -19,7 +19,7 @@ from memory.work.models import Approval, WorkItem
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import MAX_ATTACHMENT_NAME, Attachment, Channel, Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
-from openvibe.chat.services.conversation_import import get_or_create_speaker
+from openvibe.chat.services.speakers import get_or_create_speaker
 from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant, Workspace

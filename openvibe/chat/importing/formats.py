@@ -1,0 +1,108 @@
+"""Readers by format, and the format of a file by what stands in it."""
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from openvibe.chat.importing.account import Account
+from openvibe.chat.importing.archives import ZIP_ERRORS
+from openvibe.chat.importing.chat_logs import read_chats, read_claude_code
+from openvibe.chat.importing.mattermost import read_mattermost
+from openvibe.chat.importing.readers import read_jsonl, read_qmsum
+from openvibe.chat.importing.slack import read_slack
+from openvibe.chat.importing.values import ImportedThread, open_file
+
+Reader = Callable[[Path, Account, str], Iterator[ImportedThread]]
+READERS: dict[str, Reader] = {
+    "qmsum": lambda path, account, name: read_qmsum(path, account),
+    "jsonl": read_jsonl,
+    "slack": lambda path, account, name: read_slack(path, account),
+    "mattermost": lambda path, account, name: read_mattermost(path, account),
+    "chats": read_chats,
+    "claude-code": lambda path, account, name: read_claude_code(path, account),
+}
+"""Readers by what a format is called. The last argument names the conversation of a file that says nothing of
+it."""
+
+FORMATS = {
+    "slack": "Slack export (zip)",
+    "mattermost": "Mattermost bulk export",
+    "chats": "ChatGPT, Claude, Open WebUI or a list of chats",
+    "claude-code": "Claude Code session",
+    "jsonl": "JSONL, one message a line",
+    "qmsum": "Meetings (QMSum)",
+}
+"""What people read, in the order in which it is offered."""
+
+WITH_CHANNELS = frozenset(("slack", "mattermost"))
+"""Formats that have channels of their own."""
+
+_SNIFF_BYTES = 1024 * 1024  # of a line, that decide what the file is
+_SNIFF_LINES = 20
+
+
+def guess_format(file: Path) -> str:
+    """What the file looks like; a zip is Slack's unless it says otherwise, and all that is not known JSONL. Raises
+    ImportFailed when it cannot be opened."""
+    if zipfile.is_zipfile(file):
+        return _guess_zip(file)
+    with open_file(file) as source:
+        beginning = source.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
+        if beginning.startswith(b"["):
+            return "chats"
+        source.seek(0)
+        for _ in range(_SNIFF_LINES):
+            raw = source.readline(_SNIFF_BYTES)
+            if not raw:
+                break
+            if found := _guess_line(raw):
+                return found
+    if beginning.startswith(b"{") and not beginning.startswith(b'{"author"'):
+        return "chats" if _is_whole_object(file) else "jsonl"
+    return "jsonl"
+
+
+def _guess_zip(file: Path) -> str:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [name.rpartition("/")[2] for name in archive.namelist()]
+    except ZIP_ERRORS:
+        return "slack"
+    if "channels.json" in names:
+        return "slack"
+    if "conversations.json" in names:
+        return "chats"
+    return "mattermost" if any(name.endswith((".jsonl", ".ndjson")) for name in names) else "slack"
+
+
+def _guess_line(raw: bytes) -> str:
+    """The format that a line belongs to, empty when it does not tell."""
+    if b'"meeting_transcripts"' in raw[:4096]:
+        return "qmsum"
+    try:
+        value = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return "chats" if b'"mapping"' in raw or b'"chat_messages"' in raw else ""
+    if not isinstance(value, dict):
+        return ""
+    if (value.get("type") == "version" and "version" in value) or (
+        value.get("type") in ("post", "channel", "team") and isinstance(value.get(str(value.get("type"))), dict)
+    ):
+        return "mattermost"
+    if "meeting_transcripts" in value:
+        return "qmsum"
+    if ("sessionId" in value and ("type" in value)) or value.get("type") in ("summary", "file-history-snapshot"):
+        return "claude-code"
+    if any(isinstance(value.get(key), list | dict) for key in ("messages", "mapping", "chat_messages", "chat")):
+        return "chats"
+    if isinstance(value.get("conversations"), list):
+        return "chats"
+    return "jsonl" if {"text", "content", "author", "role"} & value.keys() else ""
+
+
+def _is_whole_object(file: Path) -> bool:
+    """Whether the text is one object on several lines."""
+    with open_file(file) as source:
+        first = source.readline(_SNIFF_BYTES)
+        return bool(first.strip() in (b"{", b"\xef\xbb\xbf{") and source.readline(64))
