@@ -106,6 +106,7 @@ _KEYS: dict[str, tuple[type[Model], ...]] = {
     "block": (Block,),
     "episode": (Episode,),
     "file": (Message, Attachment),
+    "piece": (Message, Attachment),
     "image": (Message, Image),
     "pixels": (Message, Image),
     "knowledge": (Entry,),
@@ -116,7 +117,9 @@ _KEYS: dict[str, tuple[type[Model], ...]] = {
     "summary": (Summary,),
     "work": (WorkItem,),
 }
-_KEY = re.compile(r"([a-z]+):(-?\d{1,18}(?::-?\d{1,18})?)\Z")
+_NUMBERED_KEYS = frozenset(("piece",))
+"""Kinds whose keys end with a number that is no row's."""
+_KEY = re.compile(r"([a-z]+):(-?\d{1,18}(?::-?\d{1,18}){0,2})\Z")
 
 
 def _translate_keys(value: Any, row: Mapping[str, Any], translate: Translate) -> Any:
@@ -136,10 +139,11 @@ def _translate_keys(value: Any, row: Mapping[str, Any], translate: Translate) ->
 def _translate_key(key: str, translate: Translate) -> str:
     match = _KEY.match(key)
     models = _KEYS.get(match[1], ()) if match else ()
-    if match is None or match[2].count(":") != len(models) - 1:
+    if match is None or match[2].count(":") != len(models) - 1 + (match[1] in _NUMBERED_KEYS):
         return key
-    ids = (translate(model, int(text)) for model, text in zip(models, match[2].split(":"), strict=True))
-    return ":".join((match[1], *map(str, ids)))
+    numbers = match[2].split(":")
+    ids = (translate(model, int(text)) for model, text in zip(models, numbers, strict=False))
+    return ":".join((match[1], *map(str, ids), *numbers[len(models) :]))
 
 
 def _translate_superseded(changes: Any, row: Mapping[str, Any], translate: Translate) -> Any:

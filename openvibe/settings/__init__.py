@@ -17,6 +17,7 @@ from openvibe.settings.environment import (
     ROOT,
     create_private_folder,
     database_settings,
+    file_storage,
     mail_settings,
     public_url,
     read_environment,
@@ -239,6 +240,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
+    "store files": {"task": "chat.store_files", "schedule": 30.0},
     "send digests": {"task": "chat.send_digests", "schedule": 60.0},
     "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
     "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},
@@ -341,7 +343,9 @@ STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "openvibe.engines.serving.static_files.StaticStorage"},
+    **file_storage(ENV),
 }
+MAX_FILE_BYTES = ENV.max_file_mb * 1024**2
 WHITENOISE_USE_FINDERS = True
 PUBLIC_URL = public_url(ENV)
 EMAIL_CONFIGURED = bool(ENV.email_url)

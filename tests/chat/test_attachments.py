@@ -200,7 +200,7 @@ def test_a_file_that_cannot_be_kept_leaves_no_message(ana: Member, thread: Threa
 )
 def test_the_database_keeps_the_limits(ana: Member, thread: Thread, changed: dict[str, Any]) -> None:
     message = attach(thread, ana, plan_md="Prune.")
-    values = {**asdict(make_attachment("b.md", b"Water.")), "position": 2}
+    values = {**make_attachment("b.md", b"Water.").columns(), "position": 2}
     Attachment.objects.create(message=message, **values)
     with pytest.raises((IntegrityError, DataError)), transaction.atomic():
         Attachment.objects.create(message=message, **{**values, "position": 3, **changed})

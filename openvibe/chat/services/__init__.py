@@ -37,6 +37,14 @@ from openvibe.chat.services.notifications import (
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
+from openvibe.chat.services.stored_files import (
+    FileUnavailable,
+    file_storage,
+    read_original,
+    read_stored_file,
+    release_files_of_workspace,
+    store_files,
+)
 from openvibe.chat.services.threads import (
     DraftChanged,
     audit_thread_export,
@@ -55,6 +63,7 @@ __all__ = [
     "ERASED_TEXT",
     "OFFERED_EMOJI",
     "DraftChanged",
+    "FileUnavailable",
     "ImportedLine",
     "ImportedThread",
     "NewImage",
@@ -78,6 +87,7 @@ __all__ = [
     "discard_dive",
     "erase_quote",
     "erase_texts",
+    "file_storage",
     "finish_reply",
     "get_or_create_speaker",
     "import_thread",
@@ -91,6 +101,9 @@ __all__ = [
     "pin_thread",
     "post_message",
     "publish_dive",
+    "read_original",
+    "read_stored_file",
+    "release_files_of_workspace",
     "remove_from_channel",
     "remove_reaction",
     "replace_replies",
@@ -105,6 +118,7 @@ __all__ = [
     "set_thread_access",
     "set_thread_followers",
     "start_dive",
+    "store_files",
     "unsave_message",
     "update_channel",
     "update_message",
