@@ -72,8 +72,7 @@ class Piece:
 
 def bearing_pieces(content: str, form: str, words: Collection[str], *, most: int, count: int) -> list[Piece]:
     """The pieces of a file's text that bear on these words, at most `count` of at most `most` characters, the best
-    first: by how often they hold words that few pieces hold (BM25). Of a word its beginning is looked for, in any script.
-    """
+    first: by how often they hold words that few pieces hold (BM25). Of a word its beginning is looked for."""
     pieces = [Piece(at, page, text) for at, (page, text) in enumerate(cut_pages(content, form, most), 1)]
     folded = [piece.text.casefold() for piece in pieces]
     scores = [0.0] * len(pieces)
@@ -94,4 +93,4 @@ _K1 = 1.2
 def _stem(word: str) -> str:
     """What the forms of a word have in common, roughly: its beginning."""
     folded = word.casefold()
-    return folded[: max(5, len(folded) - 2)] if folded.isascii() and folded.isalpha() and len(folded) > 5 else folded
+    return folded[: max(5, len(folded) - 3)] if folded.isascii() and folded.isalpha() and len(folded) > 5 else folded

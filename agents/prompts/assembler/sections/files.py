@@ -1,8 +1,8 @@
 """Files (P1): what is attached to messages of the thread, and of a dive to the message it started from.
 
 A small file that came with the request, or shortly before it, stands whole; of all others the name and the first
-lines, or the name alone where room is short. Of a long one that is near, or that the request names, the pieces stand that
-bear on the request, each with its page. Agents read on with the tool `read_file`."""
+lines, or the name alone where room is short. Of a long one that is near, or that the request names, the pieces stand
+that bear on the request, each with its page. Agents read on with the tool `read_file`."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -59,8 +59,8 @@ _OPENING = opening("untrusted", attached="yes")
 
 
 class FileRow(NamedTuple):
-    """A file and the message it belongs to. `content` is empty unless it may stand whole; `problem` says why it, or what
-    is not in it, cannot be read."""
+    """A file and the message it belongs to. `content` is empty unless it may stand whole; `problem` says why it, or
+    what is not in it, cannot be read."""
 
     pk: int
     name: str
