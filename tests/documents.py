@@ -79,7 +79,7 @@ def word() -> bytes:
     for row, cells in enumerate((("Item", "Price"), ("Roof\ntop", "77 | 78"))):
         for column, cell in enumerate(cells):
             table.cell(row, column).text = cell
-    document.add_page_break()
+    document.add_page_break()  # type: ignore[no-untyped-call]
     document.add_paragraph("The gate code is QUOKKA-7731.")
     output = BytesIO()
     document.save(output)
@@ -156,7 +156,8 @@ def _office(main: str, media_type: str, parts: Mapping[str, str]) -> bytes:
 
 ODF_TABLE = (
     '<table:table table:name="Prices"><table:table-row><table:table-cell office:value-type="string">'
-    '<text:p>Item</text:p></table:table-cell><table:table-cell office:value-type="string"><text:p>Price</text:p></table:table-cell>'
+    "<text:p>Item</text:p></table:table-cell>"
+    '<table:table-cell office:value-type="string"><text:p>Price</text:p></table:table-cell>'
     '</table:table-row><table:table-row><table:table-cell office:value-type="string"><text:p>Roof</text:p>'
     '</table:table-cell><table:table-cell office:value-type="float" office:value="77"><text:p>77</text:p>'
     "</table:table-cell></table:table-row></table:table>"

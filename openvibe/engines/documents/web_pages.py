@@ -25,8 +25,9 @@ def open_document(name: str, data: bytes) -> OpenDocument:
         archive = zipfile.ZipFile(BytesIO(data))
         names = _chapter_names(archive)
         return OpenDocument((_chapter_text(archive, name) for name in names), len(names))
-    text = rtf_to_text(data.decode("latin-1"), errors="replace") if name == "rtf" else _markdown(data)
-    return OpenDocument(iter((text,)))
+    if name == "rtf":
+        return OpenDocument(iter((str(rtf_to_text(data.decode("latin-1"), errors="replace")),)))  # type: ignore[no-untyped-call]
+    return OpenDocument(iter((_markdown(data),)))
 
 
 def _markdown(data: bytes) -> str:
