@@ -400,6 +400,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_REQUEST": True,
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
+        "AttachmentFormat": "openvibe.chat.models.Attachment.Format",
         "MessageKind": "openvibe.chat.models.Message.Kind",
         "AuditAction": "openvibe.base.models.AuditRecord.Action",
         "WebhookState": "openvibe.webhooks.models.Webhook.State",

@@ -41,7 +41,7 @@ def test_of_a_long_document_the_pieces_that_bear_stand_with_their_pages(
     prompt = prompt_for(vibe, thread, ana, "@vibe what is the gate code?")
     pieces = [item for item in prompt.included if item.key.startswith("piece:")]
     assert pieces[0].source == "page 23 of book.pdf"
-    assert pieces[0].text.startswith(f"attachment:{file.pk} Ana, book.pdf [page 23 of this file, in part]: ")
+    assert pieces[0].text.startswith(f"attachment:{file.pk} Ana, book.pdf, page 23: ")
     assert "The gate code is QUOKKA-7731." in pieces[0].text
     assert "</messages>" not in pieces[0].text
     assert {item.trust for item in pieces} == {"untrusted"}

@@ -166,7 +166,7 @@ def _facts(row: Mapping[str, Any]) -> tuple[str, ...]:
         "" if form == Attachment.Format.TEXT else str(Attachment.Format(form).label),
         filesizeformat(row["file_size"]),
         f"{pages:,} {page_word(form)}{pluralize(pages)}" if pages is not None else "",
-        _token_words(row["token_count"]),
+        _token_words(row["token_count"]) if row["token_count"] else "",
         NO_IMAGE_NOTE if form == Attachment.Format.TEXT and is_called_image(row["name"]) else "",
     )
     return tuple(filter(None, facts))

@@ -20,7 +20,7 @@ _OPTIONS = ConversionOptions(extract_metadata=False, skip_images=True)
 
 
 def open_document(name: str, data: bytes) -> OpenDocument:
-    """As Markdown, without scripts, styles and images. Raises whatever its library does over a damaged file."""
+    """The text as Markdown, without scripts, styles and images. Raises whatever its library does over a damaged file."""
     if name == "epub":
         archive = zipfile.ZipFile(BytesIO(data))
         names = _chapter_names(archive)
@@ -35,7 +35,7 @@ def _markdown(data: bytes) -> str:
 
 
 def _decode(data: bytes) -> str:
-    """By its mark, by what it says of itself, as UTF-8, else as Windows-1252, which reads anything."""
+    """Decodes by its mark, by what it says of itself, as UTF-8, else as Windows-1252, which reads anything."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
     declared = _XML_ENCODING.search(data[:200]) or _CHARSET.search(data[:4096])

@@ -29,7 +29,7 @@ _LIKE_A_PAGE_HEAD = re.compile(r"^(?=\[(?:page|slide|sheet|chapter) \d)", re.M)
 
 
 def close_doors(seconds: int) -> None:
-    """From here on: no connections, no programs, no files to write, bounded processor time and memory."""
+    """Denies this process connections, programs and files to write, and bounds its processor time and memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

@@ -175,15 +175,16 @@ def _item(request: PromptRequest, row: FileRow, text: str) -> Item:
     word = page_word(row.form)
     pages = f", {row.pages:,} {word}{pluralize(row.pages)}" if row.pages is not None else ""
     note = f"file of {place}, {format_minute(row.at)}{pages}, {row.tokens:,} tokens"
-    return _make_item(request, row, text, key=f"file:{row.message_id}:{row.pk}", note=note, source=f"file of {place}")
+    key, source = f"file:{row.message_id}:{row.pk}", f"file of {place}"
+    return _make_item(request, row, text, key=key, name=row.name, note=note, source=source)
 
 
 def _piece_item(request: PromptRequest, row: FileRow, piece: Piece) -> Item:
-    """A piece under the words by which it is cited: page 3 of report.pdf."""
+    """A piece under the words by which it is cited: report.pdf, page 3."""
     words = f"{page_word(row.form)} {piece.page:,}" if piece.page else f"part {piece.number:,}"
-    note, key = f"{words} of this file, in part", f"piece:{row.message_id}:{row.pk}:{piece.number}"
-    source = f"{words} of {row.name}"
-    return _make_item(request, row, piece.text, key=key, note=note, source=source, number=piece.number)
+    key, source = f"piece:{row.message_id}:{row.pk}:{piece.number}", f"{words} of {row.name}"
+    name = f"{row.name}, {words}"
+    return _make_item(request, row, piece.text, key=key, name=name, source=source, order=piece.number)
 
 
 def _place(request: PromptRequest, row: FileRow) -> str:
@@ -192,17 +193,17 @@ def _place(request: PromptRequest, row: FileRow) -> str:
 
 
 def _make_item(
-    request: PromptRequest, row: FileRow, text: str, *, key: str, note: str, source: str, number: int = 0
+    request: PromptRequest, row: FileRow, text: str, *, key: str, name: str, source: str, note: str = "", order: int = 0
 ) -> Item:
     return make_item(
         request.counter,
         section="files",
         key=key,
-        text=message_line(f"attachment:{row.pk}", f"{row.author}, {row.name}", mask_secrets(text), note=note),
+        text=message_line(f"attachment:{row.pk}", f"{row.author}, {name}", mask_secrets(text), note=note),
         trust="untrusted",
         source=source,
         author=row.author,
         ref=f"attachment:{row.pk}",
-        order=row.pk * MAX_PIECES_OF_FILE + number,
+        order=row.pk * MAX_PIECES_OF_FILE + order,
         opening=_OPENING,
     )
