@@ -22,6 +22,7 @@ KIND_OF = {
     "tests/operations/test_file_storage.py": "processes",
     "tests/chat/test_documents.py": "processes",
     "tests/agents/test_documents.py": "processes",
+    "tests/api/test_documents.py": "processes",
     "tests/operations/test_embedded.py": "processes",
     "tests/operations/test_backup.py": "processes",
     "tests/operations/test_backup_versions.py": "processes",

@@ -17,17 +17,17 @@ from openvibe.engines.text.masking import MASK, mask_secrets
 OFFICE_FORMAT = "office"
 """The format of office files that cannot be read: of before 2007, or behind a password."""
 
-_LOCKED = "This {label} is encrypted, so no agent can read it. Send it without a password."
-_OLD = "This is an office file of before 2007, so no agent can read it. Save it as DOCX, XLSX, PPTX or PDF."
+_LOCKED_FILE = "This {label} is encrypted, so no agent can read it. Send it without a password."
+_OLD_FILE = "This is an office file of before 2007, so no agent can read it. Save it as DOCX, XLSX, PPTX or PDF."
 _NOTHING: dict[Trouble, str] = {
-    "encrypted": _LOCKED,
+    "encrypted": _LOCKED_FILE,
     "damaged": "This {label} is damaged, so no agent can read it. Open it, save it anew and send that.",
     "too_large": "This {label} takes too much memory to read, so no agent can read it. Send a smaller one.",
     "too_slow": "Reading this {label} took too long, so no agent can read it. Send a smaller one, or its text.",
     "cut": "This {label} has too much text, so no agent can read it. Send a smaller one.",
 }
 _NOT_ALL: dict[Trouble, str] = {
-    "encrypted": _LOCKED,
+    "encrypted": _LOCKED_FILE,
     "damaged": "This {label} is damaged: agents can read only {pages}.",
     "too_large": "This {label} takes too much memory to read: agents can read only {pages}.",
     "too_slow": "Reading this {label} took too long: agents can read only {pages}.",
@@ -55,7 +55,7 @@ class DocumentText:
 def read_text(kind: Format, data: bytes, *, seconds: float) -> DocumentText:
     """The document's text without secrets. Never raises over what is in the file."""
     if not kind.is_readable:
-        problem = _LOCKED.format(label=kind.label) if kind.name == "locked" else _OLD
+        problem = _LOCKED_FILE.format(label=kind.label) if kind.name == "locked" else _OLD_FILE
         return DocumentText("", OFFICE_FORMAT, problem=problem)
     document = read_document(kind, data, max_bytes=MAX_ATTACHMENT_BYTES * 9 // 10, seconds=seconds)
     pages = mask_pages(document.pages)

@@ -15,7 +15,7 @@ _NAMESPACE = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT, _TABLE = f"{{{_NAMESPACE}text:1.0}}", f"{{{_NAMESPACE}table:1.0}}"
 _DRAW, _OFFICE = f"{{{_NAMESPACE}drawing:1.0}}", f"{{{_NAMESPACE}office:1.0}}"
 _PRESENTATION = f"{{{_NAMESPACE}presentation:1.0}}"
-_SKIPPED = frozenset((f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_TEXT}note-citation"))
+_SKIPPED_TAGS = frozenset((f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_TEXT}note-citation"))
 MAX_LEVELS = 200
 MAX_SPACES = 100
 """Elements in one another that are read, and blanks in a row."""
@@ -41,7 +41,7 @@ def _block_texts(element: etree._Element, level: int) -> Iterator[str]:
     if level > MAX_LEVELS:
         return
     for child in element:
-        if child.tag in _SKIPPED or not isinstance(child.tag, str):
+        if child.tag in _SKIPPED_TAGS or not isinstance(child.tag, str):
             continue
         if child.tag == f"{_TEXT}h":
             depth = child.get(f"{_TEXT}outline-level", "1")
@@ -71,7 +71,7 @@ def _inline_text(element: etree._Element, level: int) -> str:
         return ""
     parts = [element.text or ""]
     for child in element:
-        if isinstance(child.tag, str) and child.tag not in _SKIPPED:
+        if isinstance(child.tag, str) and child.tag not in _SKIPPED_TAGS:
             parts.append(_mark_text(child) or _inline_text(child, level + 1))
             parts.append("\n" if child.tag in (f"{_TEXT}p", f"{_TEXT}h") else "")
         parts.append(child.tail or "")

@@ -20,7 +20,7 @@ _OPTIONS = ConversionOptions(extract_metadata=False, skip_images=True)
 
 
 def open_document(name: str, data: bytes) -> OpenDocument:
-    """The text as Markdown, without scripts, styles and images. Raises whatever its library does over a damaged file."""
+    """The text as Markdown, without scripts, styles and images. Raises whatever its library does over damage."""
     if name == "epub":
         archive = zipfile.ZipFile(BytesIO(data))
         names = _chapter_names(archive)

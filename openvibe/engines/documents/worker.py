@@ -24,7 +24,7 @@ Opener = Callable[[str, bytes], OpenDocument]
 MAX_MEMORY_BYTES = 1024**3
 _CLONE_NEWUSER, _CLONE_NEWNET, _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _SIGKILL = 0x10000000, 0x40000000, 1, 38, 9
 _DENIED_EVENTS = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "os.spawn", "pty.")
-_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u2028\u2029]")
+_UNWANTED_SIGNS = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u2028\u2029]")
 _LIKE_A_PAGE_HEAD = re.compile(r"^(?=\[(?:page|slide|sheet|chapter) \d)", re.M)
 
 
@@ -51,7 +51,9 @@ def _deny(event: str, arguments: tuple[Any, ...]) -> None:
 
 def clean_page(text: str) -> str:
     """The text without signs that no text has, line ends alike, and nothing that reads as the head of a page."""
-    text = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\x02", "").replace("\f", "\n"))
+    text = _UNWANTED_SIGNS.sub(
+        "", text.replace("\r\n", "\n").replace("\r", "\n").replace("\x02", "").replace("\f", "\n")
+    )
     text = re.sub(r"[ \t]+$", "", text, flags=re.M)
     text = re.sub(r"\n{3,}", "\n\n", text).strip("\n")
     return _LIKE_A_PAGE_HEAD.sub(r"\\", text)
