@@ -50,7 +50,7 @@ def _deny(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def clean_page(text: str) -> str:
-    """The text without signs that no text has, line ends alike, and nothing that reads as the head of a page."""
+    """The text without signs that no text has, with one kind of line end, and nothing that reads as a page's head."""
     text = _UNWANTED_SIGNS.sub(
         "", text.replace("\r\n", "\n").replace("\r", "\n").replace("\x02", "").replace("\f", "\n")
     )
