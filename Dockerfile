@@ -1,7 +1,7 @@
 # One image for web, worker and beat; compose.yaml says which is which.
 FROM python:3.12-slim AS build
 WORKDIR /srv/openvibe
-COPY requirements.txt requirements-multilingual.txt ./
+COPY requirements.txt requirements-multilingual.txt requirements-s3.txt ./
 # `docker build --build-arg LOCKS="requirements.txt requirements-multilingual.txt"` adds the multilingual embedder.
 ARG LOCKS=requirements.txt
 RUN python -m venv /opt/venv \

@@ -122,6 +122,8 @@ lock: setup-test
 	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		requirements-multilingual.in -o requirements-multilingual.txt $(UPGRADE)
 	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		requirements-s3.in -o requirements-s3.txt $(UPGRADE)
+	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		requirements-dev.in -o requirements-dev.txt $(UPGRADE)
 
 clean:

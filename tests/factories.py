@@ -32,7 +32,7 @@ from knowledge.services import create_entry, suggest_entry
 from openvibe.base.events import emit
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.images import make_image
-from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
+from openvibe.chat.models import Attachment, Channel, ChannelMembership, Message, Thread
 from openvibe.chat.services import post_message
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.models import Endpoint
@@ -328,6 +328,11 @@ def attach(thread: Thread, by: Member, body: str = "Look at this.", /, **files: 
     """A message with a text file for each name; `plan_md="…"` is plan.md."""
     attachments = [make_attachment(".".join(name.rsplit("_", 1)), text.encode()) for name, text in files.items()]
     return say(thread, by, body, files=attachments)
+
+
+def send_file(thread: Thread, by: Member, name: str, data: bytes, body: str = "Look at this.") -> Attachment:
+    """The file of a message with it alone."""
+    return say(thread, by, body, files=[make_attachment(name, data)]).attachments.get()
 
 
 def image_file(form: str = "PNG", size: tuple[int, int] = (40, 30), color: object = "red", **options: object) -> bytes:

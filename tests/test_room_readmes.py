@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ENGINES = ("charts", "database", "jobs", "llm", "network", "search", "serving", "text")
+ENGINES = ("charts", "database", "documents", "jobs", "llm", "network", "search", "serving", "text")
 ROOMS = (
     *(f"openvibe/engines/{engine}" for engine in ENGINES),
     *(f"openvibe/{room}" for room in ("api", "base", "chat", "runner", "webhooks", "workspaces")),

@@ -33,7 +33,7 @@ FEW, MANY = 1, 6
 MAX_LOOKS = 4
 MESSAGES = 40
 UNCOUNTED = """
-api-schema api-docs api-not-here join api-events events attachment api-attachment
+attachment-preview api-schema api-docs api-not-here join api-events events attachment api-attachment
 thread-export api-thread-export knowledge-export api-knowledge-export
 api-run-context run-context-tab result-full work-handoff api-snippet api-memory-summary thread-memory-summary
 api-memory-stats api-block context-preview-tab api-schedule openai-not-here

@@ -12,6 +12,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.models import AuditRecord
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Thread
+from openvibe.chat.services import release_files_of_workspace
 from openvibe.workspaces.models import Workspace
 
 BATCH_ROWS = 5_000
@@ -56,6 +57,7 @@ def _delete_all(workspace_id: int) -> int:
     list(threads.select_for_update().values_list("pk", flat=True))
     Workspace.objects.select_for_update().get(pk=workspace_id)
     record_audit(AuditAction.SETTINGS, workspace_id=workspace_id, by=None, subject="the workspace", after="deleted")
+    release_files_of_workspace(workspace_id)
     tables = [table for table in reversed(workspace_tables()) if table.model is not AuditRecord]
     with pgtrigger.ignore(), transaction.atomic(), connection.cursor() as cursor:
         deleted = sum(_delete_rows(table, workspace_id) for table in tables)

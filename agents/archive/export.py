@@ -27,7 +27,8 @@ from agents.archive.folders import folder_files
 from agents.archive.tables import FILE_FIELDS, REFERENCES, USER_FIELDS, Reference, Table, archived_tables
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Conflict
-from openvibe.chat.models import Erasure
+from openvibe.chat.models import Erasure, StoredFile
+from openvibe.chat.services import read_stored_file
 from openvibe.engines.serving.atomic_write import atomic_write
 from openvibe.workspaces.models import User, Workspace
 
@@ -213,7 +214,12 @@ def _translate_reference(reference: Reference, value: Any, row: Mapping[str, Any
 
 
 def _write_files(archive: Archive, table: Table, workspace_id: int) -> None:
-    texts = table.rows(workspace_id).values_list(FILE_FIELDS[table.model], flat=True).iterator(chunk_size=1)
+    rows = table.rows(workspace_id)
+    if table.model is StoredFile:
+        for number, file in enumerate(rows.iterator(chunk_size=1), 1):
+            archive.write_bytes(file_name(table.name, number), read_stored_file(file))
+        return
+    texts = rows.values_list(FILE_FIELDS[table.model], flat=True).iterator(chunk_size=1)
     for number, text in enumerate(texts, 1):
         archive.write_text(file_name(table.name, number), text)
 

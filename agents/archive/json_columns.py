@@ -21,7 +21,7 @@ from knowledge.models import Revision
 from memory.models import Compaction, Handoff, MemoryPlugin, SessionInfo, WorkItem
 from openvibe.base.images import UnreadableImage, decode_image
 from openvibe.base.problems import Problem
-from openvibe.chat.models import MAX_IMAGE_SIDE, Erasure, Image
+from openvibe.chat.models import MAX_IMAGE_SIDE, Erasure, Image, StoredFile
 from openvibe.workspaces.models import Picture, Workspace
 
 MAX_NUMBER = 2**31 - 1
@@ -109,6 +109,11 @@ def _read_picture(content: bytes) -> None:
         raise ValueError("it is no picture in WebP")
 
 
+def _read_preview(content: bytes) -> None:
+    if content:
+        _read_picture(bytes(content))
+
+
 def _read_image(content: bytes) -> None:
     try:
         image = decode_image(
@@ -143,6 +148,7 @@ READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
     (Snapshot, "tool_names"): _shape(list[str]),
     (SoulVersion, "content"): soul_from_dict,
     (WorkItem, "data"): _shape(dict[str, str | int | bool | None]),
+    (StoredFile, "preview"): _read_preview,
     (Workspace, "budgets"): check_budgets,
 }
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 import pgtrigger
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, connections, transaction
-from django.db.models import Field, Model
+from django.db.models import BinaryField, Field, Model
 from django.utils import timezone
 from psycopg import Error as DriverError
 from psycopg import sql
@@ -277,7 +277,8 @@ class _Import:
     def _value(self, table: Table, field: Field[Any, Any], row: dict[str, Any], number: int) -> Any:
         if field.name == FILE_FIELDS.get(table.model):
             with self._file.open(file_name(table.name, number)) as stream:
-                return next(iter_lines(stream, whole=True), b"").decode()
+                content = next(iter_lines(stream, whole=True), b"")
+                return content if isinstance(field, BinaryField) else content.decode()
         if field.name not in row:
             value = None if field.null else field.get_default()
         else:

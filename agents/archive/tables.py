@@ -43,7 +43,7 @@ from memory.models import (
 from memory.plugins.lcm.models import Summary
 from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.models import AuditRecord, Event
-from openvibe.chat.models import Attachment, Channel, Image, Message, Quote, Thread
+from openvibe.chat.models import Attachment, Channel, Image, Message, Quote, StoredFile, Thread
 from openvibe.engines.database.fields import EncryptedTextField
 from openvibe.engines.llm.models import Endpoint, EndpointAdaptation
 from openvibe.engines.search.models import VectorSpace
@@ -68,6 +68,8 @@ LEFT_OUT: dict[type[Model], str] = {
 LEFT_OUT_FIELDS: dict[tuple[type[Model], str], str] = {
     (Endpoint, "allowed_address"): "is a superuser's leave to call this installation's own machine",
     (ToolCall, "provider_fields"): "means nothing to any other endpoint, and nobody can read what it says",
+    (StoredFile, "name"): "is where this installation keeps the file",
+    (StoredFile, "is_elsewhere"): "is where this installation keeps the file",
     (Participant, "name_key"): "is computed from the name when it comes in",
     (Participant, "is_name_misleading"): "is computed from the name when it comes in",
     (Participant, "has_namesake"): "is found out when it comes in",
@@ -77,8 +79,8 @@ LEFT_OUT_FIELDS: dict[tuple[type[Model], str], str] = {
 USER_FIELDS = ("email", "name", "is_active")
 """What an archive says of an account: enough to find it by its address, or to make one without a password."""
 
-FILE_FIELDS: dict[type[Model], str] = {Attachment: "content"}
-"""Texts that are files of their own in an archive."""
+FILE_FIELDS: dict[type[Model], str] = {Attachment: "content", StoredFile: "content"}
+"""Texts and bytes that are files of their own in an archive."""
 
 Translate = Callable[[type[Model], int], int]
 """A row's id to its number in an archive, or back."""
@@ -106,6 +108,7 @@ _KEYS: dict[str, tuple[type[Model], ...]] = {
     "block": (Block,),
     "episode": (Episode,),
     "file": (Message, Attachment),
+    "piece": (Message, Attachment),
     "image": (Message, Image),
     "pixels": (Message, Image),
     "knowledge": (Entry,),
@@ -116,7 +119,9 @@ _KEYS: dict[str, tuple[type[Model], ...]] = {
     "summary": (Summary,),
     "work": (WorkItem,),
 }
-_KEY = re.compile(r"([a-z]+):(-?\d{1,18}(?::-?\d{1,18})?)\Z")
+_NUMBERED_KEYS = frozenset(("piece",))
+"""Kinds whose keys end with a number that is no row's."""
+_KEY = re.compile(r"([a-z]+):(-?\d{1,18}(?::-?\d{1,18}){0,2})\Z")
 
 
 def _translate_keys(value: Any, row: Mapping[str, Any], translate: Translate) -> Any:
@@ -136,10 +141,11 @@ def _translate_keys(value: Any, row: Mapping[str, Any], translate: Translate) ->
 def _translate_key(key: str, translate: Translate) -> str:
     match = _KEY.match(key)
     models = _KEYS.get(match[1], ()) if match else ()
-    if match is None or match[2].count(":") != len(models) - 1:
+    if match is None or match[2].count(":") != len(models) - 1 + (match[1] in _NUMBERED_KEYS):
         return key
-    ids = (translate(model, int(text)) for model, text in zip(models, match[2].split(":"), strict=True))
-    return ":".join((match[1], *map(str, ids)))
+    numbers = match[2].split(":")
+    ids = (translate(model, int(text)) for model, text in zip(models, numbers, strict=False))
+    return ":".join((match[1], *map(str, ids), *numbers[len(models) :]))
 
 
 def _translate_superseded(changes: Any, row: Mapping[str, Any], translate: Translate) -> Any:

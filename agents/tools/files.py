@@ -8,7 +8,7 @@ from agents.tools.values import STRING_SCHEMA, Tool, ToolContext, thread_source,
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Attachment
-from openvibe.chat.queries import attachments_of_thread, has_attachments, read_attachment
+from openvibe.chat.queries import attachments_of_thread, has_attachments, page_word, read_attachment
 
 DEFAULT_PIECE_TOKENS, MAX_PIECE_TOKENS = 2_000, 3_800
 """Tokens of one piece: unless said otherwise, and at most, so that a result holds it with what is said about it."""
@@ -18,9 +18,15 @@ MAX_WORDS = 200
 
 READ_SPEC = tool_spec(
     READ_TOOL,
-    "Read attachment:id from character offset, at most limit tokens; find: from the next line that has it.",
+    "Read attachment:id from character offset, or page (slide, sheet), at most limit tokens; find: from the next line "
+    "that has it.",
     required={"id": {"type": "integer"}},
-    optional={"offset": {"type": "integer"}, "limit": {"type": "integer"}, "find": STRING_SCHEMA},
+    optional={
+        "offset": {"type": "integer"},
+        "page": {"type": "integer"},
+        "limit": {"type": "integer"},
+        "find": STRING_SCHEMA,
+    },
 )
 
 
@@ -35,9 +41,15 @@ def _read_piece(context: ToolContext, arguments: dict[str, Any]) -> str:
     file = _access_file(context, arguments["id"])
     offset = min(max(arguments.get("offset", 0), 0), MAX_ID)
     limit = min(max(arguments.get("limit", DEFAULT_PIECE_TOKENS), 1), MAX_PIECE_TOKENS)
-    piece = read_attachment(file, offset=offset, limit=limit, words=arguments.get("find", "")[:MAX_WORDS])
-    place = f"characters {piece.start:,} to {piece.end:,} of {piece.total:,}"
-    rest = "This is its end." if piece.next_offset is None else f"Go on with offset {piece.next_offset}."
+    if not file.content:
+        return f"{file.name}: {file.problem}"
+    piece = read_attachment(
+        file, offset=offset, limit=limit, words=arguments.get("find", "")[:MAX_WORDS], page=arguments.get("page")
+    )
+    page = f"{page_word(file.format)} {piece.page}, " if piece.page else ""
+    place = f"{page}characters {piece.start:,} to {piece.end:,} of {piece.total:,}"
+    end = f"This is its end. {file.problem}".strip()
+    rest = end if piece.next_offset is None else f"Go on with offset {piece.next_offset}."
     return f"{file.name}, {place}. {rest}\n{piece.text}"
 
 

@@ -162,7 +162,7 @@ PROPERTIES: Final[dict[str, str]] = {
     "Message.body": "What was said, as Markdown; empty once it is deleted.",
     "Message.call_id": "Pairs a tool_call with its tool_result; else empty.",
     "Message.mentions": "Agents and people whom it mentions.",
-    "Message.attachments": "Text files that came with it.",
+    "Message.attachments": "Files that came with it.",
     "Message.images": "Images that came with it.",
     "Found.thread_title": "The title of its thread.",
     "ConversationImport.state": "Whether it waits, is being read, is done, or ended early.",

@@ -14,6 +14,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "approvals_decide": "Grant or deny an approval",
     "approvals_list": "List approvals",
     "attachments_get": "Read a file in pieces",
+    "attachments_get_content": "Download a file",
     "audit_list": "List the audit trail",
     "blocks_append": "Append to a context block",
     "blocks_create": "Create a context block",

@@ -1,4 +1,5 @@
-"""Files of messages: an image (`images`) or a text, with its extract, and its pieces. Pure: no database."""
+"""Files of messages: an image (`images`), a document (`documents`) or a text, with its extract, and its pieces. No
+database."""
 
 from __future__ import annotations
 
@@ -6,14 +7,17 @@ import codecs
 import hashlib
 import mimetypes
 import re
+import time
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 
 from openvibe.base.problems import Problem
+from openvibe.chat.documents import DocumentText, read_text
 from openvibe.chat.images import NewImage, is_called_image, is_image, make_image
 from openvibe.chat.models import (
     EXTRACT_TOKENS,
@@ -21,7 +25,10 @@ from openvibe.chat.models import (
     MAX_ATTACHMENT_NAME,
     MAX_ATTACHMENTS,
     MAX_UPLOADED_IMAGE_BYTES,
+    PAGE_BREAK,
 )
+from openvibe.engines.documents.formats import detect_format
+from openvibe.engines.documents.reader import DEFAULT_SECONDS
 from openvibe.engines.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 from openvibe.engines.text.cleaning import has_visible_character
 from openvibe.engines.text.masking import mask_secrets
@@ -30,6 +37,8 @@ MAX_PIECE_CHARACTERS = 64_000
 """Characters looked at for one piece; blanks and the like may have a hundred of them in a token."""
 
 DEFAULT_NAME, DEFAULT_IMAGE_NAME = "file.txt", "image"
+MAX_READING_SECONDS = 45
+"""Seconds that reading the documents of one message may take together."""
 _SIGNATURE_BYTES = 16
 """The number of bytes from the beginning of a file: what says that it is an image."""
 
@@ -51,8 +60,17 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True)
+class NewOriginal:
+    """A file as it came. `preview` is WebP, empty for none."""
+
+    content: bytes
+    preview: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class NewAttachment:
-    """A file that was read and found to be text, ready to be stored with its message."""
+    """A file that was read, ready to be stored with its message. `content` is what agents read of it; `original` the
+    file as it came, None where that is the content."""
 
     name: str
     media_type: str
@@ -61,16 +79,28 @@ class NewAttachment:
     token_count: int
     extract: str
     sha256: str
+    format: str = "text"
+    page_count: int | None = None
+    problem: str = ""
+    preview_width: int = 0
+    preview_height: int = 0
+    original: NewOriginal | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """Values of its row's columns."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "original"}
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A stretch of a text: `start` and `end` in characters of it, `total` all that it has."""
+    """A stretch of a text: `start` and `end` in characters of it, `total` all that it has. `page` is the number of the
+    page on which it begins, None where the text has no pages."""
 
     text: str
     start: int
     end: int
     total: int
+    page: int | None = None
 
     @property
     def next_offset(self) -> int | None:
@@ -83,8 +113,9 @@ NewFile = NewAttachment | NewImage
 
 
 def read_uploads(uploads: Sequence[UploadedFile[Any]], descriptions: Sequence[str] = ()) -> list[NewFile]:
-    """The files of a message: texts counted, images scaled. Takes about two seconds for the largest: call it before any
-    transaction. `descriptions`: of the images, each in the place of its file; that of a text says nothing.
+    """The files of a message: texts counted, images scaled, documents read. Takes about two seconds for a large text
+    and up to MAX_READING_SECONDS for documents: call it before any transaction. `descriptions`: of the images, each in
+    the place of its file; that of a text says nothing.
 
     Raises Problem, with a sentence for whoever sent them, when one cannot be kept; then none is.
     """
@@ -101,46 +132,73 @@ def read_uploads(uploads: Sequence[UploadedFile[Any]], descriptions: Sequence[st
             field="descriptions",
         )
     padded = [*descriptions, *[""] * (len(uploads) - len(descriptions))]
-    return [_read_upload(upload, description) for upload, description in zip(uploads, padded, strict=True)]
+    deadline = time.monotonic() + MAX_READING_SECONDS
+    return [_read_upload(upload, description, deadline) for upload, description in zip(uploads, padded, strict=True)]
 
 
-def _read_upload(upload: UploadedFile[Any], description: str) -> NewFile:
+def _read_upload(upload: UploadedFile[Any], description: str, deadline: float) -> NewFile:
     name = upload.name or ""
     beginning = upload.read(_SIGNATURE_BYTES)
-    most = MAX_UPLOADED_IMAGE_BYTES if is_image(beginning) else MAX_ATTACHMENT_BYTES
+    most = MAX_UPLOADED_IMAGE_BYTES if is_image(beginning) else settings.MAX_FILE_BYTES
     if (upload.size or 0) > most:  # before it is read
         raise _too_large(clean_name(name), most=most)
-    return make_file(name, beginning + upload.read(), description)
+    seconds = min(DEFAULT_SECONDS, max(deadline - time.monotonic(), 1))
+    return make_file(name, beginning + upload.read(), description, seconds=seconds)
 
 
-def make_file(name: str, data: bytes, description: str = "") -> NewFile:
-    """The file of this name and these bytes, an image where these are one. Raises Problem as either does."""
+def make_file(name: str, data: bytes, description: str = "", *, seconds: float = DEFAULT_SECONDS) -> NewFile:
+    """The file of this name and these bytes, an image where these are one. Raises Problem as either does. `seconds`:
+    that reading a document may take."""
     if is_image(data):
         return make_image(clean_name(name, DEFAULT_IMAGE_NAME), data, description)
-    return make_attachment(name, data)
+    return make_attachment(name, data, seconds=seconds)
 
 
-def make_attachment(name: str, data: bytes) -> NewAttachment:
-    """The text file of this name and these bytes. Raises Problem: empty, too large, not text."""
+def make_attachment(name: str, data: bytes, *, seconds: float = DEFAULT_SECONDS) -> NewAttachment:
+    """The text file or document of this name and these bytes. What cannot be read of a document, its `problem` says.
+    Raises Problem: empty, too large, neither text nor document."""
     name = clean_name(name)
-    if len(data) > MAX_ATTACHMENT_BYTES:
-        raise _too_large(name)
+    if len(data) > settings.MAX_FILE_BYTES:
+        raise _too_large(name, most=settings.MAX_FILE_BYTES)
+    kind = detect_format(data)
+    if kind is not None:
+        text = read_text(kind, data, seconds=seconds)
+        return _attachment(name, kind.media_type, text, original=data)
     content = _decode(name, data)
     if not has_visible_character(content):
         raise _file_problem("empty_file", f"“{name}” is empty.")
     utf8 = content.encode()
-    if len(utf8) > MAX_ATTACHMENT_BYTES:
-        raise _too_large(name, "is kept as UTF-8 and would have")
-    token_count = count_tokens(content)
+    beginning = DocumentText(content)
+    if is_long := len(utf8) > MAX_ATTACHMENT_BYTES:
+        megabytes = MAX_ATTACHMENT_BYTES // 1024**2
+        content = utf8[:MAX_ATTACHMENT_BYTES].decode(errors="ignore")
+        beginning = DocumentText(content, problem=f"It is long: agents can read only its first {megabytes} MB.")
+    media_type = "text/plain" if is_called_image(name) else mimetypes.guess_type(name)[0] or "text/plain"
+    return _attachment(name, media_type, beginning, original=data if is_long else None)
+
+
+def _attachment(name: str, media_type: str, text: DocumentText, *, original: bytes | None) -> NewAttachment:
+    content = text.content
+    utf8, token_count = content.encode(), count_tokens(content)
     return NewAttachment(
         name=name,
-        media_type="text/plain" if is_called_image(name) else mimetypes.guess_type(name)[0] or "text/plain",
+        media_type=media_type,
         content=content,
         size=len(utf8),
         token_count=token_count,
-        extract=_first_lines(content) if token_count > EXTRACT_TOKENS else mask_secrets(content).strip(),
+        extract=_first_lines(content) if token_count > EXTRACT_TOKENS else _masked(content).strip(),
         sha256=hashlib.sha256(utf8).hexdigest(),
+        format=text.format,
+        page_count=text.page_count,
+        problem=text.problem,
+        preview_width=text.preview_size[0],
+        preview_height=text.preview_size[1],
+        original=NewOriginal(original, text.preview) if original is not None else None,
     )
+
+
+def _masked(text: str) -> str:
+    return mask_secrets(text).replace(PAGE_BREAK, "\n")
 
 
 def clean_name(name: str, default: str = DEFAULT_NAME) -> str:
@@ -185,7 +243,9 @@ def _not_text(name: str) -> Problem:
             "not_an_image", f"“{name}” is no image that can be shown. Save it as PNG, JPEG, WebP or GIF."
         )
     return _file_problem(
-        "not_text", f"“{name}” is not a text file. Attach text, such as Markdown, CSV, code or a log, or an image."
+        "not_text",
+        f"“{name}” is neither text nor a document that can be read here. Attach text, such as Markdown, CSV, code or a "
+        "log, a PDF, an office file, a web page, an e-book, or an image.",
     )
 
 
@@ -194,9 +254,9 @@ def _unknown_encoding(name: str, data: bytes) -> Problem:
     return _file_problem("bad_encoding", f"“{name}” is not UTF-8 text: see line {line}. Save it as UTF-8.")
 
 
-def _too_large(name: str, verb: str = "has", *, most: int = MAX_ATTACHMENT_BYTES) -> Problem:
+def _too_large(name: str, *, most: int) -> Problem:
     megabytes = most // 1024**2
-    return _file_problem("file_too_large", f"“{name}” {verb} more than {megabytes} MB, the most that a file may have.")
+    return _file_problem("file_too_large", f"“{name}” has more than {megabytes} MB, the most that a file may have.")
 
 
 def _file_problem(code: str, sentence: str) -> Problem:
@@ -206,7 +266,7 @@ def _file_problem(code: str, sentence: str) -> Problem:
 def _first_lines(content: str) -> str:
     """The first lines: about EXTRACT_TOKENS of the beginning without secrets, ending with a line where one ends in the
     second half."""
-    masked_text = mask_secrets(content[:MAX_PIECE_CHARACTERS]).strip()
+    masked_text = _masked(content[:MAX_PIECE_CHARACTERS]).strip()
     return _whole_lines(truncate_to_tokens(masked_text, EXTRACT_TOKENS, _COUNTER)).rstrip()
 
 

@@ -1,8 +1,8 @@
 """Everything of an installation in one file, and back: database, agents' files, and the secret key kept in `var`.
 
-The file is a tar of `about.json`, `database.dump` (pg_dump's custom format), `home/` and, where it is not the
-operator's own, `secret_key`. It holds all that anybody ever wrote and what opens stored keys, so only this system user
-can read it."""
+The file is a tar of `about.json`, `database.dump` (pg_dump's custom format), `home/`, those files of messages that are
+in another place than the database (`files/`) and, where it is not the operator's own, `secret_key`. It holds all that
+anybody ever wrote and what opens stored keys, so only this system user can read it."""
 
 import fcntl
 import io
@@ -22,12 +22,14 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from openvibe.chat.models import StoredFile
+from openvibe.chat.services import FileUnavailable, read_stored_file
 from openvibe.engines.database.embedded.programs import database_name, run_program
 from openvibe.engines.database.migration_operations import known_migrations
 from openvibe.runner.bootstrap import BEFORE
 from openvibe.runner.restore_database import QUEUE_SCHEMA, restore_database
 
-ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"
+ABOUT, DUMP, HOME, FILES, KEY = "about.json", "database.dump", "home", "files", "secret_key"
 FORMAT = "openvibe-backup"
 WORK_PREFIX = ".openvibe-backup-"
 RESTORE_MARKER = "restore.unfinished"
@@ -103,6 +105,8 @@ def _write_tar(stream: IO[bytes], dump: Path) -> None:
         tar.addfile(tar.gettarinfo(arcname=DUMP, fileobj=database), database)
         if settings.HOME.is_dir():
             tar.add(settings.HOME.resolve(), HOME, filter=_belongs_in_backup)
+        for file in StoredFile.objects.filter(content=None, attachment__isnull=False).order_by("pk").iterator(20):
+            _add_file(tar, file)
         if not settings.ENV.secret_key:
             _add_text(tar, KEY, settings.SECRET_KEY)
 
@@ -133,6 +137,19 @@ class _LiveTar(tarfile.TarFile):
 def _belongs_in_backup(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Files and folders, but no archives of workspaces, which are deleted after a day."""
     return member if (member.isreg() or member.isdir()) and member.name != f"{HOME}/exports" else None
+
+
+def _add_file(tar: tarfile.TarFile, file: StoredFile) -> None:
+    """Raises CommandError where it cannot be read, unless it was deleted meanwhile."""
+    try:
+        content = read_stored_file(file)
+    except FileUnavailable as error:
+        if StoredFile.objects.filter(pk=file.pk, attachment__isnull=False).exists():
+            raise CommandError(f"{file.name}: {error} Nothing was written.") from error
+        return
+    member = tarfile.TarInfo(file.name)
+    member.size, member.mode = len(content), 0o600
+    tar.addfile(member, io.BytesIO(content))
 
 
 def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
@@ -168,6 +185,7 @@ def restore_backup(path: Path, *, replace: bool, max_bytes: int = 0) -> None:
             allowed_bytes = max_bytes or max(MAX_GROWTH * path.stat().st_size, MIN_ALLOWED_BYTES)
             restore_database(folder / DUMP, max_bytes=allowed_bytes)
             _restore_home(folder / HOME)
+            _restore_files(folder)
             _restore_key(folder / KEY)
 
 
@@ -228,7 +246,7 @@ def _unpack(path: Path, folder: Path) -> None:
     try:
         with tarfile.open(path, "r:") as tar:  # not packed again, so it is as large as it looks
             parts = {name.split("/")[0] for name in tar.getnames()}
-            if not {ABOUT, DUMP} <= parts <= {ABOUT, DUMP, HOME, KEY}:
+            if not {ABOUT, DUMP} <= parts <= {ABOUT, DUMP, HOME, FILES, KEY}:
                 raise CommandError(f"{path} is no backup of OpenVibe. Nothing was changed.")
             members = [_checked_member(member) for member in tar.getmembers()]
             tar.extraction_filter = lambda member, _: member  # all are checked already
@@ -286,6 +304,14 @@ def _restore_home(restored: Path) -> None:
                 path.rmdir()
     if restored.is_dir():
         shutil.copytree(restored, settings.HOME, dirs_exist_ok=True)
+
+
+def _restore_files(folder: Path) -> None:
+    """Files of messages come back into the database; from there a job takes them to their place, if there is one."""
+    for path in (folder / FILES).rglob("*"):
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            StoredFile.objects.filter(name=name, content=None).update(content=path.read_bytes())
 
 
 def _restore_key(restored: Path) -> None:

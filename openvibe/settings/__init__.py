@@ -17,6 +17,7 @@ from openvibe.settings.environment import (
     ROOT,
     create_private_folder,
     database_settings,
+    file_storage,
     mail_settings,
     public_url,
     read_environment,
@@ -240,6 +241,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
     "sweep imports": {"task": "chat.sweep_imports", "schedule": 60.0},
+    "store files": {"task": "chat.store_files", "schedule": 30.0},
     "send digests": {"task": "chat.send_digests", "schedule": 60.0},
     "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
     "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},
@@ -342,7 +344,9 @@ STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "openvibe.engines.serving.static_files.StaticStorage"},
+    **file_storage(ENV),
 }
+MAX_FILE_BYTES = ENV.max_file_mb * 1024**2
 WHITENOISE_USE_FINDERS = True
 PUBLIC_URL = public_url(ENV)
 EMAIL_CONFIGURED = bool(ENV.email_url)
@@ -397,6 +401,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_REQUEST": True,
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
+        "AttachmentFormat": "openvibe.chat.models.Attachment.Format",
         "MessageKind": "openvibe.chat.models.Message.Kind",
         "AuditAction": "openvibe.base.models.AuditRecord.Action",
         "WebhookState": "openvibe.webhooks.models.Webhook.State",

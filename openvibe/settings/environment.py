@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 from email.utils import getaddresses
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -139,6 +140,18 @@ class Environment(BaseSettings):
     owners_export: bool = Field(
         False, description="Owners may take out archives of their workspace, private conversations in them too."
     )
+    max_file_mb: int = Field(
+        10, ge=5, le=25, description="MB of a file of a message; all files of one message have at most 25 MB together."
+    )
+    s3_bucket: str = Field(
+        "", description="Bucket that keeps files as they came; empty: the database does. Needs requirements-s3.txt."
+    )
+    s3_endpoint_url: str = Field(
+        "", description="Address of the S3 server where it is not Amazon's: https://s3.example.org."
+    )
+    s3_region: str = Field("", description="Region of the bucket.")
+    s3_access_key: str = Field("", description="Key id for the bucket; empty: as the AWS SDK finds one.")
+    s3_secret_key: str = Field("", description="Secret key for the bucket.")
     email_url: str = Field(
         "", description="smtp://user:password@host:port for outgoing mail; empty prints it to the log."
     )
@@ -376,6 +389,30 @@ def mail_settings(url: str) -> dict[str, Any]:
         "EMAIL_USE_TLS": not tls_from_start and bool(parts.username),
         "EMAIL_TIMEOUT": 20,
     }
+
+
+def file_storage(env: Environment) -> dict[str, Any]:
+    """The place for files of messages as `STORAGES` has it; empty where that is the database. Raises
+    ImproperlyConfigured where it is a bucket and what speaks with one is not installed."""
+    if not env.s3_bucket:
+        return {}
+    if find_spec("storages") is None or find_spec("boto3") is None:
+        raise ImproperlyConfigured(
+            "OPENVIBE_S3_BUCKET is set, and what speaks with S3 is not installed. Install requirements-s3.txt, "
+            "or unset it."
+        )
+    options: dict[str, Any] = {
+        "bucket_name": env.s3_bucket,
+        "endpoint_url": env.s3_endpoint_url or None,
+        "region_name": env.s3_region or None,
+        "access_key": env.s3_access_key or None,
+        "secret_key": env.s3_secret_key or None,
+        "addressing_style": "path" if env.s3_endpoint_url else None,
+        "default_acl": None,
+        "file_overwrite": True,  # names are of one file for ever: what comes again is the same
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"files": {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": given}}
 
 
 def create_private_folder(path: Path) -> None:

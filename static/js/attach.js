@@ -98,14 +98,22 @@ function descriptionField(file) {
   return field;
 }
 
-/** The first lines of a file, where it is text. */
+/** The first lines of a file, where it is text; of a document, what becomes of it. */
 async function showBeginning(item, file) {
   const text = await file.slice(0, PREVIEWED_BYTES).text().catch(() => "");
+  if (["%PDF-", "PK\u0003\u0004", "{\\rtf"].some((start) => text.startsWith(start))) {
+    item.append(beginningOf("Its text is taken out for agents when you send it."));
+    return;
+  }
   if (!text.trim() || ["\u0000", "\ufffd"].some((sign) => text.slice(0, -1).includes(sign))) return;
+  item.append(beginningOf(text.trimStart().split("\n").slice(0, PREVIEWED_LINES).join("\n")));
+}
+
+function beginningOf(words) {
   const beginning = document.createElement("span");
   beginning.className = "file-beginning";
-  beginning.textContent = text.trimStart().split("\n").slice(0, PREVIEWED_LINES).join("\n");
-  item.append(beginning);
+  beginning.textContent = words;
+  return beginning;
 }
 
 // --- by drop and by paste -----------------------------------------------------------------------------------

@@ -132,6 +132,7 @@ ROWS = {
     "PATCH api-image": Row("images/{image}/", "image", 200, OTHERS, body={"description": "A hedge"}),
     "GET api-image-content": Row("images/{image}/content/", "image"),
     "GET api-attachment": Row("attachments/{attachment}/", "attachment"),
+    "GET api-attachment-content": Row("attachments/{attachment}/content/", "attachment"),
     "GET api-dives": Row("dives/", lists="dive"),
     # Only Cleo's agent is of a level that dives.
     "POST api-dives": Row("dives/", "message", 403, {"cleo": 201}, {"message": "{message}", "agent": "{agent}"}),

@@ -37,6 +37,7 @@ def test_a_message_with_files(api: Api, thread: Thread) -> None:
     assert answer.status_code == 201, answer.content
     message = answer.json()
     row = {"media_type": "text/markdown", "size": 30, "sha256": hashlib.sha256(PLAN).hexdigest()}
+    row |= {"format": "text", "file_size": 30, "page_count": None, "problem": ""}
     first, second = message["attachments"]
     assert first == {"id": first["id"], "name": "plan.md", "tokens": 9, **row}
     assert (message["body"], second["name"]) == ("Read this", "b.csv")
@@ -67,7 +68,7 @@ def test_the_same_key_is_the_same_message_as_long_as_the_files_are(api: Api, thr
     [
         ([upload("a.bin", b"\x00")], "not_text"),
         ([upload("a.txt", b"\n")], "empty_file"),
-        ([upload("big.log", b"x" * (5 * 1024 * 1024 + 1))], "file_too_large"),
+        ([upload("big.log", b"x" * (10 * 1024 * 1024 + 1))], "file_too_large"),
         ([upload(f"{n}.md") for n in range(6)], "too_many_files"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

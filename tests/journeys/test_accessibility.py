@@ -191,7 +191,7 @@ READ_ALOUD = """
         - group /Message of Vibe, \\d\\d:\\d\\d/:
           - link /Reply. Vibe, \\d/
 - textbox "Message to Read aloud"
-- button "Attach text files and images"
+- button "Attach files and images"
 - button "Send"
 """
 HEAR = """() => {

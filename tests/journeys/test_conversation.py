@@ -408,9 +408,9 @@ def test_a_file_is_attached_read_on_and_saved(people: People, installation: Inst
         ana.get_by_role("button", name=f"Take {name} out").click()
     files = [("photo.txt", b"\x00\x01"), ("log.txt", rows.encode())]
     chosen = [FilePayload(name=name, mimeType="text/plain", buffer=data) for name, data in files]
-    ana.get_by_label("Attach text files").set_input_files(chosen)
+    ana.get_by_label("Attach files").set_input_files(chosen)
     say(ana, "The log, and a photo.")
-    expect(ana.locator(".composer .form-problem")).to_contain_text("“photo.txt” is not a text file.")
+    expect(ana.locator(".composer .form-problem")).to_contain_text("“photo.txt” is neither text nor a document")
     expect(ana.locator("#composer-body")).to_have_value("The log, and a photo.")
     ana.get_by_role("button", name="Take photo.txt out").click()
     ana.locator("#composer-body").press("Enter")

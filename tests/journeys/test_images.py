@@ -14,7 +14,7 @@ def test_an_image_is_described_enlarged_and_described_anew(people: People, insta
     ana = people.ana()
     start_thread(ana, "The wall", "Here it comes.")
     photo = FilePayload(name="wall.png", mimeType="image/png", buffer=image_file(size=(1_200, 800)))
-    ana.get_by_label("Attach text files and images").set_input_files([photo])
+    ana.get_by_label("Attach files and images").set_input_files([photo])
     field = ana.get_by_label("Description of wall.png")
     field.fill("A red brick wall")
     field.press("Enter")

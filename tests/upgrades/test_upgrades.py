@@ -260,8 +260,9 @@ UNOPENED = """
 /pictures/<participant_id>/<picture_version>.webp /w/<slug>/agents/<handle>/feedback/<episode_id>/always/
 /w/<slug>/settings/exports/<export_id>/ /w/<slug>/t/<thread_id>/memory/compactions/<compaction_id>/
 /w/<slug>/tokens/<token_id>/revoke/ /w/<slug>/images/<image_id>/ /w/<slug>/images/<image_id>/description/
-/w/<slug>/images/<image_id>/small/ /api/v1/images/<pk>/ /api/v1/images/<pk>/content/
 /w/<slug>/settings/imports/<import_id>/ /api/v1/imports/<pk>/ /api/v1/imports/<pk>/account/
+/w/<slug>/images/<image_id>/small/ /w/<slug>/files/<attachment_id>/preview/
+/api/v1/images/<pk>/ /api/v1/images/<pk>/content/
 """
 """Need a secret, a file, two arguments that belong together, or an image that its reader may see; what they say of no
 such row is read all the same."""

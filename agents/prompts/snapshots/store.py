@@ -38,7 +38,7 @@ from openvibe.engines.llm.values import ChatMessage
 MAX_DIGITS = 18
 """The most digits of the number of a row."""
 
-OF_FILES = frozenset(("file", "image", "pixels"))
+OF_FILES = frozenset(("file", "piece", "image", "pixels"))
 """Kinds of items whose keys name the message that they came with, then themselves."""
 
 ERASED_NOTE = "[1 item deleted or changed since]\n\n"

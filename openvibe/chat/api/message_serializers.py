@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from openvibe.api.fields import ChoiceField, SeqField, TextField, WholeNumberField, utc_text
-from openvibe.chat.models import Mention, Message
+from openvibe.chat.models import Attachment, Mention, Message
 from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -20,14 +20,25 @@ class MentionOut(serializers.ModelSerializer[Mention]):
 
 
 class AttachmentOut(serializers.Serializer[Any]):
-    """A file of a message, without its content."""
+    """A file of a message, without its content. `attachments/{id}/` has its text, `attachments/{id}/content/` the file
+    as it came."""
 
     id = serializers.IntegerField(read_only=True)
     name = serializers.CharField(read_only=True)
-    media_type = serializers.CharField(read_only=True, help_text="Guessed from the name.")
-    size = serializers.IntegerField(read_only=True, help_text="Bytes in UTF-8.")
-    tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the content (o200k_base).")
-    sha256 = serializers.CharField(read_only=True, help_text="Of the content in UTF-8.")
+    media_type = serializers.CharField(
+        read_only=True, help_text="Of a text guessed from its name; of any other file by what is in it."
+    )
+    format = serializers.ChoiceField(choices=Attachment.Format.choices, read_only=True, help_text="By what is in it.")
+    file_size = serializers.IntegerField(read_only=True, help_text="Bytes of the file as it came.")
+    size = serializers.IntegerField(read_only=True, help_text="Bytes of its text in UTF-8; 0 where there is none.")
+    tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of its text (o200k_base).")
+    sha256 = serializers.CharField(read_only=True, help_text="Of its text in UTF-8.")
+    page_count = serializers.IntegerField(
+        read_only=True, allow_null=True, help_text="Pages, slides, sheets or chapters; null where it has none."
+    )
+    problem = serializers.CharField(
+        read_only=True, help_text="Why agents can read nothing of it, or not all; empty where they can."
+    )
 
 
 class ImageOut(serializers.Serializer[Any]):
@@ -141,8 +152,9 @@ class MessageUpload(serializers.Serializer[Any]):
     files = serializers.ListField(
         child=serializers.FileField(),
         help_text=(
-            "At most 5: text files of at most 5 MB (UTF-8, what a byte order mark names, else Windows-1252), and "
-            "images of at most 20 MB (PNG, JPEG, WebP, the first frame of a GIF), scaled and kept without metadata."
+            "At most 5: text files (UTF-8, what a byte order mark names, else Windows-1252) and documents (PDF, DOCX, "
+            "PPTX, XLSX, ODT, ODP, ODS, EPUB, HTML, RTF) of at most as many MB as the operator allows (10), and images "
+            "of at most 20 MB (PNG, JPEG, WebP, the first frame of a GIF), scaled and kept without metadata."
         ),
     )
     descriptions = serializers.ListField(
@@ -155,6 +167,9 @@ class MessageUpload(serializers.Serializer[Any]):
 
 class PieceParams(serializers.Serializer[Any]):
     offset = SeqField(required=False, default=0, help_text="The character to begin at.")
+    page = WholeNumberField(
+        required=False, default=None, allow_null=True, min_value=1, help_text="The page to begin at: 1 is the first."
+    )
     limit = WholeNumberField(
         required=False, default=2_000, min_value=1, max_value=4_000, help_text="Tokens of the piece, at most."
     )
@@ -169,11 +184,15 @@ class PieceParams(serializers.Serializer[Any]):
 
 
 class PieceOut(AttachmentOut):
-    """A stretch of a file as agents read it: secrets are masked, so `total` may differ from the file's own length."""
+    """A stretch of a file as agents read it: secrets are masked, and each page stands under a head such as `[page 3]`,
+    so `total` may differ from the file's own length."""
 
     message = serializers.IntegerField(read_only=True)
     text = serializers.CharField(source="piece.text", read_only=True)
     offset = serializers.IntegerField(source="piece.start", read_only=True, help_text="Where it begins, in characters.")
+    page = serializers.IntegerField(
+        source="piece.page", read_only=True, allow_null=True, help_text="The page on which it begins."
+    )
     next_offset = serializers.IntegerField(
         source="piece.next_offset", read_only=True, allow_null=True, help_text="Where to go on; null at the end."
     )

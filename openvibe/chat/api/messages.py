@@ -104,8 +104,25 @@ class OneAttachment(ApiView):
         """A file of a message the caller sees, in pieces: go on at `next_offset` until it is null."""
         params = self.validated_query(PieceParams)
         file = queries.access_attachment(request_access(request), pk)
-        piece = queries.read_attachment(file, offset=params["offset"], limit=params["limit"], words=params["find"])
-        return Response(PieceOut({**model_to_dict(file), "piece": piece}).data)
+        piece = queries.read_attachment(
+            file, offset=params["offset"], limit=params["limit"], words=params["find"], page=params["page"]
+        )
+        original = queries.access_original(request_access(request), pk)
+        size = original.size if original else file.size
+        return Response(PieceOut({**model_to_dict(file), "file_size": size, "piece": piece}).data)
+
+
+class AttachmentContent(ApiView):
+    @extend_schema(
+        operation_id="attachments_get_content",
+        responses={(200, "application/octet-stream"): OpenApiResponse(OpenApiTypes.BINARY)},
+    )
+    def get(self, request: Request, pk: int) -> HttpResponseBase:
+        """The file as it came; of a text, its text in UTF-8."""
+        access = request_access(request)
+        file, original = queries.access_attachment(access, pk), queries.access_original(access, pk)
+        content = file.content.encode() if original is None else services.read_original(original)
+        return HttpResponse(content, content_type="application/octet-stream")
 
 
 class OneImage(ApiView):

@@ -32,6 +32,7 @@ urlpatterns = [
     path("images/<int:pk>/", messages.OneImage.as_view(), name="api-image"),
     path("images/<int:pk>/content/", messages.ImageContent.as_view(), name="api-image-content"),
     path("attachments/<int:pk>/", messages.OneAttachment.as_view(), name="api-attachment"),
+    path("attachments/<int:pk>/content/", messages.AttachmentContent.as_view(), name="api-attachment-content"),
     path("dives/", dives.Dives.as_view(), name="api-dives"),
     path("dives/<int:pk>/", dives.OneDive.as_view(), name="api-dive"),
     path("dives/<int:pk>/draft/", dives.DiveDraft.as_view(), name="api-dive-draft"),

@@ -6,7 +6,10 @@ from openvibe.chat.models.attachment import (
     MAX_ATTACHMENT_BYTES,
     MAX_ATTACHMENT_NAME,
     MAX_ATTACHMENTS,
+    MAX_STORED_BYTES,
+    PAGE_BREAK,
     Attachment,
+    StoredFile,
 )
 from openvibe.chat.models.channel import Channel, ChannelMembership
 from openvibe.chat.models.conversation_import import IMPORTS, ConversationImport, ImportNotesSeen, Origin
@@ -65,8 +68,10 @@ __all__ = [
     "MAX_IMAGE_PIXELS",
     "MAX_IMAGE_SIDE",
     "MAX_PINNED_THREADS",
+    "MAX_STORED_BYTES",
     "MAX_THUMBNAIL_SIDE",
     "MAX_UPLOADED_IMAGE_BYTES",
+    "PAGE_BREAK",
     "AccessQuery",
     "Attachment",
     "Channel",
@@ -90,6 +95,7 @@ __all__ = [
     "Reaction",
     "ReadMarker",
     "SavedMessage",
+    "StoredFile",
     "Thread",
     "Visibility",
     "access_by",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -31,16 +31,20 @@ from openvibe.chat.models import (
     Reaction,
     ReadMarker,
     SavedMessage,
+    StoredFile,
     Thread,
     break_long_words,
 )
+from openvibe.chat.pages import PagedText, paged_text
 from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
-from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 Row = TypeVar("Row", bound=models.Model)
-ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256")
+ATTACHMENT_FIELDS = (
+    *("id", "name", "media_type", "format", "size", "token_count", "sha256"),
+    *("page_count", "problem", "preview_width", "preview_height"),
+)
 IMAGE_FIELDS = ("id", "name", "media_type", "width", "height", "size", "sha256", "description")
 """What pages and the API show of a file besides its content."""
 
@@ -105,10 +109,15 @@ def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
             "mentioned": ArraySubquery(mentions.values(row=JSONObject(**MENTION_FIELDS))),
             "savers": ArraySubquery(SavedMessage.objects.filter(message=OuterRef("pk")).values("participant_id")),
             "reacted": ArraySubquery(_emoji_of_message()),
-            "attached": ArraySubquery(files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))),
+            "attached": ArraySubquery(files.values(row=JSONObject(**_attachment_values()))),
             "pictured": ArraySubquery(images.values(row=JSONObject(**{name: name for name in IMAGE_FIELDS}))),
         }
     )
+
+
+def _attachment_values() -> dict[str, Any]:
+    """What messages say of a file; `file_size` in bytes as it came."""
+    return {**{name: name for name in ATTACHMENT_FIELDS}, "file_size": Coalesce("original__size", "size")}
 
 
 def _emoji_of_message() -> QuerySet[Any, Any]:
@@ -283,6 +292,15 @@ def _attachment_by_id(access: Access, attachment_id: int) -> QuerySet[Attachment
     return Attachment.objects.visible_to(access).filter(pk=attachment_id)
 
 
+def access_original(access: Access, attachment_id: int) -> StoredFile | None:
+    """The file as it came; None where the attachment's content is all of it. Raises Missing where
+    the asker sees no such attachment."""
+    files = Attachment.objects.visible_to(access).filter(pk=min(attachment_id, MAX_ID))
+    if not files.exists():
+        raise Missing
+    return StoredFile.objects.filter(attachment__in=files).first()
+
+
 def access_image(access: Access, image_id: int) -> Image:
     """The image with its pixels, its message and thread. Raises Missing for one that the asker does not see."""
     rows: list[Image] = _image_by_id.objects(access, min(image_id, MAX_ID))
@@ -313,14 +331,29 @@ def _any_attachment(access: Access, thread_id: int) -> QuerySet[Any, Any]:
     return attachments_of_thread(access, thread_id).order_by().values_list("pk")[:1]
 
 
-def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: str = "") -> Excerpt:
-    """An excerpt of at most `limit` tokens of the file as agents read it, without secrets, from character `offset` on;
-    of `words`, from the next line that holds them. Raises Missing where none does."""
-    text = mask_secrets(attachment.content)
-    place = find_text(text, words, offset) if words else offset
+def read_attachment(
+    attachment: Attachment, *, offset: int, limit: int, words: str = "", page: int | None = None
+) -> Excerpt:
+    """An excerpt of at most `limit` tokens of the file as agents read it, without secrets, from character `offset` on,
+    or from where `page` begins; of `words`, from the next line that holds them. Raises Missing where none does, or
+    there is no such page."""
+    paged = paged_text(attachment.content, attachment.format)
+    if page is not None:
+        if not 0 < page <= max(len(paged.starts), 1):
+            raise Missing(_no_page(attachment, paged, page))
+        offset = max(offset, paged.starts[page - 1] if paged.starts else 0)
+    place = find_text(paged.text, words, offset) if words else offset
     if place is None:
         raise Missing(f"“{words}” is not in this file from character {offset:,} on.")
-    return cut_excerpt(text, place, limit)
+    excerpt = cut_excerpt(paged.text, place, limit)
+    return replace(excerpt, page=paged.page_at(excerpt.start))
+
+
+def _no_page(attachment: Attachment, paged: PagedText, page: int) -> str:
+    count = len(paged.starts)
+    if not count:
+        return f"This file has no {paged.word}s by number. Read it by offset."
+    return f"There is no {paged.word} {page:,}: of “{attachment.name}” {paged.word}s 1 to {count:,} can be read."
 
 
 def access_dive(access: Access, dive_id: int) -> Dive:

@@ -48,6 +48,14 @@ from openvibe.chat.services.permissions import check_dive_active, check_not_arch
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
 from openvibe.chat.services.speakers import clean_speaker_name, get_or_create_speaker
+from openvibe.chat.services.stored_files import (
+    FileUnavailable,
+    file_storage,
+    read_original,
+    read_stored_file,
+    release_files_of_workspace,
+    store_files,
+)
 from openvibe.chat.services.threads import (
     DraftChanged,
     audit_thread_export,
@@ -66,6 +74,7 @@ __all__ = [
     "ERASED_TEXT",
     "OFFERED_EMOJI",
     "DraftChanged",
+    "FileUnavailable",
     "ImportedLine",
     "ImportedThread",
     "NewImage",
@@ -94,6 +103,7 @@ __all__ = [
     "erase_quote",
     "erase_texts",
     "execute_import",
+    "file_storage",
     "finish_reply",
     "get_or_create_speaker",
     "import_thread",
@@ -107,7 +117,10 @@ __all__ = [
     "pin_thread",
     "post_message",
     "publish_dive",
+    "read_original",
+    "read_stored_file",
     "recover_imports",
+    "release_files_of_workspace",
     "remove_from_channel",
     "remove_reaction",
     "replace_replies",
@@ -123,6 +136,7 @@ __all__ = [
     "set_thread_access",
     "set_thread_followers",
     "start_dive",
+    "store_files",
     "unsave_message",
     "update_channel",
     "update_message",

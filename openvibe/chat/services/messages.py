@@ -1,5 +1,6 @@
 """Services that create, update and delete messages, replies and mentions."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.chat.attachments import NewAttachment, NewFile
+from openvibe.chat.attachments import NewAttachment, NewFile, NewOriginal
 from openvibe.chat.images import NewImage, clean_description
 from openvibe.chat.models import (
     MAX_ATTACHMENTS,
@@ -20,6 +21,7 @@ from openvibe.chat.models import (
     Mention,
     Message,
     MessageRevision,
+    StoredFile,
     Thread,
     participants_nameable_by,
 )
@@ -211,18 +213,29 @@ def _insert_message(
 def _insert_files(message: Message, files: Sequence[NewFile]) -> None:
     """Texts and images, each at its place among all of them."""
     numbered_files = list(enumerate(files, start=1))
-    if any(isinstance(file, NewAttachment) for file in files):
-        Attachment.objects.bulk_create(
-            Attachment(message=message, position=at, **asdict(file))
-            for at, file in numbered_files
-            if isinstance(file, NewAttachment)
-        )
+    texts = [(at, file) for at, file in numbered_files if isinstance(file, NewAttachment)]
+    if texts:
+        new_rows = [Attachment(message=message, position=at, **file.columns()) for at, file in texts]
+        rows = Attachment.objects.bulk_create(new_rows)
+        originals = [(row, file.original) for row, (_, file) in zip(rows, texts, strict=True) if file.original]
+        if originals:
+            StoredFile.objects.bulk_create(_stored_file(row, original) for row, original in originals)
     if any(isinstance(file, NewImage) for file in files):
         Image.objects.bulk_create(
             Image(message=message, position=at, **asdict(file))
             for at, file in numbered_files
             if isinstance(file, NewImage)
         )
+
+
+def _stored_file(attachment: Attachment, original: NewOriginal) -> StoredFile:
+    return StoredFile(
+        attachment=attachment,
+        size=len(original.content),
+        sha256=hashlib.sha256(original.content).hexdigest(),
+        content=original.content,
+        preview=original.preview,
+    )
 
 
 def create_system_message(*, thread: Thread, author: Participant, body: str) -> Message:

@@ -9,7 +9,9 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
+from django.conf import settings
 from django.db.models import QuerySet
+from django.forms.models import model_to_dict
 from django.template import Library
 from django.template.defaultfilters import filesizeformat, pluralize
 from django.utils import timezone
@@ -18,8 +20,8 @@ from django.utils.safestring import SafeString
 
 from openvibe.base.params import int_param
 from openvibe.chat.images import is_called_image
-from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Dive, DiveResult, Message, Thread
-from openvibe.chat.queries import message_page
+from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Attachment, Dive, DiveResult, Message, Thread
+from openvibe.chat.queries import message_page, page_word
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.llm.offline.drafts import ResultDraft, parse_draft, render_draft
@@ -31,6 +33,12 @@ from openvibe.workspaces.models import IMPORTED_KINDS, Workspace
 
 register = Library()
 """Tags of templates that `{% load conversation %}`."""
+
+
+@register.simple_tag
+def max_file_bytes() -> int:
+    """Bytes that one file of a message may have, other than an image."""
+    return int(settings.MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -103,14 +111,19 @@ def reacted_by(message: Message, participant_id: int) -> bool:
 
 @dataclass(frozen=True)
 class FileChip:
-    """A file of a message; `size` and `tokens` in words. `note`: what its name does not let one expect."""
+    """A file of a message; `facts` in words: what it is, how large, what it costs. `problem` says why agents cannot
+    read it, or all of it. `width` and `height` of its preview in pixels, 0 for none."""
 
     pk: int
     name: str
-    size: str
-    tokens: str
-    note: str = ""
+    facts: tuple[str, ...]
+    problem: str = ""
+    width: int = 0
+    height: int = 0
 
+
+SHOWN_PREVIEW_SIDE = 160
+"""Pixels of the longer side of a file's first page beside its message."""
 
 NO_IMAGE_NOTE = "text, shown as no image"
 """The note of a text that is called as images are."""
@@ -134,25 +147,49 @@ def file_chips(message: Message) -> tuple[FileChip, ...]:
         FileChip(
             row["id"],
             row["name"],
-            filesizeformat(row["size"]),
-            _token_words(row["token_count"]),
-            NO_IMAGE_NOTE if is_called_image(row["name"]) else "",
+            _facts(row),
+            row["problem"],
+            *_scaled(row["preview_width"], row["preview_height"], SHOWN_PREVIEW_SIDE),
         )
         for row in message.attached
     )
 
 
+def file_facts(file: Attachment, size: int) -> tuple[str, ...]:
+    """What is known of a file of `size` bytes, in words."""
+    return _facts({**model_to_dict(file, ["name", "format", "page_count", "token_count"]), "file_size": size})
+
+
+def _facts(row: Mapping[str, Any]) -> tuple[str, ...]:
+    form, pages = row["format"], row["page_count"]
+    facts = (
+        "" if form == Attachment.Format.TEXT else str(Attachment.Format(form).label),
+        filesizeformat(row["file_size"]),
+        f"{pages:,} {page_word(form)}{pluralize(pages)}" if pages is not None else "",
+        _token_words(row["token_count"]) if row["token_count"] else "",
+        NO_IMAGE_NOTE if form == Attachment.Format.TEXT and is_called_image(row["name"]) else "",
+    )
+    return tuple(filter(None, facts))
+
+
+def _scaled(width: int, height: int, most: int) -> tuple[int, int]:
+    """Width and height of a picture once its longer side is at most so long; zeros for none."""
+    scale = min(1.0, most / max(width, height, 1))
+    return (max(int(width * scale), 1), max(int(height * scale), 1)) if width and height else (0, 0)
+
+
 def image_thumbnails(message: Message, *, is_mine: bool) -> tuple[ImageThumbnail, ...]:
     """The images of a message that was read with them. No query."""
     return tuple(
-        ImageThumbnail(row["id"], row["name"], row["description"], *_thumbnail_size(row), may_describe=is_mine)
+        ImageThumbnail(
+            row["id"],
+            row["name"],
+            row["description"],
+            *_scaled(row["width"], row["height"], MAX_THUMBNAIL_SIDE),
+            may_describe=is_mine,
+        )
         for row in message.pictured
     )
-
-
-def _thumbnail_size(row: Mapping[str, Any]) -> tuple[int, int]:
-    scale = min(1.0, MAX_THUMBNAIL_SIDE / max(row["width"], row["height"]))
-    return max(int(row["width"] * scale), 1), max(int(row["height"] * scale), 1)
 
 
 def _token_words(count: int) -> str:

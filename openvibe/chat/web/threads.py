@@ -24,6 +24,7 @@ from openvibe.chat.queries import (
     ThreadSurroundings,
     access_attachment,
     access_message,
+    access_original,
     access_thread,
     agents_with_access,
     export_filename,
@@ -378,14 +379,17 @@ def _render_fragment(request: WorkspaceRequest, message: Message) -> HttpRespons
 @workspace_view
 @require_safe
 def attachment(request: WorkspaceRequest, attachment_id: int) -> HttpResponse:
-    """A file, to be saved: plain text whatever its name says, so that no browser runs it."""
+    """A file, to be saved: plain text or mere bytes whatever its name says, so that no browser runs it."""
     file = access_attachment(request.access, attachment_id)
+    original = access_original(request.access, attachment_id)
+    content = file.content if original is None else services.read_original(original)
     headers = {
         "Content-Disposition": content_disposition_header(as_attachment=True, filename=file.name),
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
     }
-    return HttpResponse(file.content, content_type="text/plain; charset=utf-8", headers=headers)
+    content_type = "text/plain; charset=utf-8" if original is None else "application/octet-stream"
+    return HttpResponse(content, content_type=content_type, headers=headers)
 
 
 @workspace_view

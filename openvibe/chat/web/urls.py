@@ -4,6 +4,7 @@ from django.urls import path
 
 from openvibe.chat.web import (
     api_tokens,
+    attachments,
     channels,
     direct_messages,
     dives,
@@ -75,5 +76,7 @@ urlpatterns = [
     path("images/<int:image_id>/small/", images.image_thumbnail, name="image-thumbnail"),
     path("images/<int:image_id>/description/", images.image_description, name="image-description"),
     path("files/<int:attachment_id>/", threads.attachment, name="attachment"),
+    path("files/<int:attachment_id>/text/", attachments.attachment_text, name="attachment-text"),
+    path("files/<int:attachment_id>/preview/", attachments.attachment_preview, name="attachment-preview"),
     path("m/<int:message_id>/history/", threads.message_history, name="message-history"),
 ]

@@ -65,10 +65,10 @@ def test_without_javascript_files_alone_are_a_message(
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
-        ([upload("a.bin", b"\x00\x01")], "“a.bin” is not a text file."),
+        ([upload("a.bin", b"\x00\x01")], "“a.bin” is neither text nor a document"),
         ([upload("a.txt", b" ")], "“a.txt” is empty."),
         ([upload(), upload("a.txt", b"")], "“a.txt” is empty."),
-        ([upload("big.log", b"x" * (5 * 1024 * 1024 + 1))], "“big.log” has more than 5 MB"),
+        ([upload("big.log", b"x" * (10 * 1024 * 1024 + 1))], "“big.log” has more than 10 MB"),
         ([upload(f"{n}.md") for n in range(6)], "A message has at most 5 files; these are 6."),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -4,10 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("llm", "0011_token_factor"),
-        ("workspaces", "0002_invitation_squashed_0012_names_that_look_alike"),
-    ]
+    dependencies = [("llm", "0011_token_factor"), ("workspaces", "0002_invitation_squashed_0012_names_that_look_alike")]
 
     operations = [
         migrations.AddField(

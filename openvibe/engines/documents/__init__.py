@@ -1,0 +1,1 @@
+"""Documents (PDF, Word, slides, sheets, e-books, web pages) as text, read in a process of its own."""
