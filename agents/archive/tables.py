@@ -68,6 +68,11 @@ LEFT_OUT: dict[type[Model], str] = {
 LEFT_OUT_FIELDS: dict[tuple[type[Model], str], str] = {
     (Endpoint, "allowed_address"): "is a superuser's leave to call this installation's own machine",
     (ToolCall, "provider_fields"): "means nothing to any other endpoint, and nobody can read what it says",
+    **{
+        (model, name): "is made from the text when it comes in"
+        for model in (Message, Thread, Entry)
+        for name in ("search", "lexemes_version")
+    },
     (Participant, "name_key"): "is computed from the name when it comes in",
     (Participant, "is_name_misleading"): "is computed from the name when it comes in",
     (Participant, "has_namesake"): "is found out when it comes in",

@@ -26,7 +26,6 @@ from openvibe.chat.models.message import (
     MessageRevision,
     MessageToEmbed,
     MessageVector,
-    break_long_words,
 )
 from openvibe.chat.models.notification import MailedMention, NotificationPreference
 from openvibe.chat.models.participants import (
@@ -89,7 +88,6 @@ __all__ = [
     "Visibility",
     "access_by",
     "agents_with_access",
-    "break_long_words",
     "is_channel_readable",
     "load_visibility",
     "members_with_access",

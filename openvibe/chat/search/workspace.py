@@ -14,6 +14,8 @@ from openvibe.chat.models import Message
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.engines.search.candidates import Lookup, inline_ids_sql
+from openvibe.engines.search.expressions import parse_expression
+from openvibe.engines.search.models import matches_tsquery
 from openvibe.engines.search.passages import similarity_with_passages
 from openvibe.engines.search.query import Query, parse_query, term_bits_sql
 from openvibe.engines.search.values import Candidates
@@ -34,13 +36,21 @@ def best_messages(
     max_hits: int = 50,
     kinds: Sequence[str] = SEARCHED_KINDS,
     are_few: bool = False,
+    has_operators: bool = False,
 ) -> list[Message]:
     """The messages that bear on the question, at most `max_hits` of these, which are those the asker may see; best
     first.
 
-    `are_few`: they may be few of all that were said, by a filter or because the asker sees few. Nothing in a question
-    is an operator; a question without words finds nothing.
+    `are_few`: they may be few of all that were said, by a filter or because the asker sees few. `has_operators`:
+    quotes, minuses and stars mean what they do in a search field; else nothing in a question is an operator. A question
+    without words finds nothing.
     """
+    if has_operators:
+        expression = parse_expression(question)
+        if expression.condition:
+            messages = messages.filter(matches_tsquery("search", expression.condition))
+            are_few = True
+        question = expression.question
     query = parse_query(access.workspace_id, question)
     if query.is_empty:
         return []
@@ -70,4 +80,5 @@ def _load_candidates(query: Query, condition: str, filtered_ids: str) -> Candida
         if query.embedding
         else None,
         fingerprints=numbers[:, 2],
+        is_exact=query.is_exact(numbers[:, 3]),
     )
