@@ -156,6 +156,9 @@ def lexeme_set(text: str) -> frozenset[str]:
 MAX_EXACT_TOKENS: Final = 24
 """Tokens of what may be looked for as it stands."""
 
+_MAX_FRAGMENT_LETTERS: Final = 2
+"""Letters of a part of a technical token that tells nothing by itself: the 3 of 2.3.1."""
+
 _MAX_JOINED: Final = 10
 """Words that signs join to one technical token."""
 
@@ -164,8 +167,11 @@ _MAX_JOINED: Final = 10
 def question_terms(text: str) -> tuple[Term, ...]:
     """The telling terms of a question: what signs join first, then its words, the longest first."""
     tokens, language = query_tokens(text)
-    joined = (phrase_term(group) for group in _joined_groups(text))
-    return tuple(dict.fromkeys((*joined, *(word_term(token, language) for token in tokens))))
+    groups = list(_joined_groups(text))
+    fragments = {token.form for group in groups for token in group if len(token.form) <= _MAX_FRAGMENT_LETTERS}
+    telling = [token for token in tokens if token.form not in fragments]
+    joined = (phrase_term(group) for group in groups)
+    return tuple(dict.fromkeys((*joined, *(word_term(token, language) for token in telling))))
 
 
 @lru_cache(maxsize=2_048)

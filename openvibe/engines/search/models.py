@@ -49,6 +49,11 @@ class LexemesField(models.Field):  # type: ignore[type-arg]  # takes none when i
             kwargs.pop(made, None)
         return name, path, args, {**kwargs, "sources": self.sources}
 
+    @property
+    def db_returning(self) -> bool:
+        """False: what is made here need not be read back."""
+        return False
+
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return "tsvector"
 

@@ -54,13 +54,13 @@ weg wegen weil welche welchem welchen welcher welches wem wen wenig wenn wer wer
 will wir wird wirst wo woher wohin wollen wollte womit worden wurde wurden würde würden zu zum zur zwar zwischen
 """,
     "fr": """
-a ai ainsi alors au aucun aucune auquel aussi autre autres aux avait avant avec avez avoir avons ça car ce ceci cela
+a à ai ainsi alors au aucun aucune auquel aussi autre autres aux avait avant avec avez avoir avons ça car ce ceci cela
 celle celles celui cependant certains ces cet cette ceux chaque chez ci combien comme comment d dans de déjà depuis
 derrière des dès deux devant doit doivent donc dont du elle elles en encore entre es est et étaient était étant été être
 eu eux faire fait faut font ici il ils j je jusque l la là laquelle le lequel les lesquels leur leurs lors lui m ma mais
 me même mêmes mes moi moins mon n ne ni non nos notre nous on ont ou où par parce pas pendant peu peut peuvent plus pour
 pourquoi pouvez près puis qu quand que quel quelle quelles quels qui quoi s sa sans se sera seront ses si son sont sous
-suis sur t ta tandis te tes toi ton tous tout toute toutes très trop tu un une vers veut voici vont vos votre vous y
+suis sur t ta tandis te tes toi ton tous tout toute toutes très trop tu un une va vers veut voici vont vos votre vous y
 """,
     "es": """
 a ahí al algo algún alguna algunas alguno algunos allí ante antes aquel aquella aquellos aquí así aún aunque bajo bien

@@ -192,4 +192,4 @@ def _emoji_forms(emoji: str) -> tuple[str, ...]:
     """The sequence as it is meant, then each picture in it without its colour of skin."""
     whole = emoji.replace("\ufe0f", "").replace("\ufe0e", "")
     bases = (_MARKS.sub("", part) for part in whole.split("\u200d"))
-    return tuple(dict.fromkeys((whole, *bases)))[: _MAX_PARTS + 1]
+    return tuple(form for form in dict.fromkeys((whole, *bases)) if form)[: _MAX_PARTS + 1]
