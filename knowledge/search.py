@@ -180,9 +180,9 @@ class Question:
 def _parse_question(access: Access, text: str, subject: Subject | None = None) -> Question | None:
     """None where nothing was said."""
     own, *others = parse_terms(text, *(subject or ()))
-    if not own:
-        return None
     exact = exact_term(text[:MAX_QUERY_CHARACTERS])
+    if not own and exact is None:
+        return None
     request = Query(own, embed_question(access.workspace_id, text), exact)
     query = request
     if subject is not None:

@@ -34,7 +34,7 @@ def find_similar_entries(access: Access, text: str, *, most: int = 5, exclude_id
 
 
 MIN_SHARED_WORDS = 0.2
-"""A fifth of the telling words of the shorter one, among FEW_ENTRIES; a larger share among more."""
+"""More than a fifth of the telling words of the shorter one, among FEW_ENTRIES; a larger share among more."""
 
 FEW_ENTRIES = 10
 
@@ -75,7 +75,7 @@ def similar_ids(workspace_id: int, text: str, others: Mapping[int, str]) -> set[
     return {
         pk
         for pk, share in shares.items()
-        if (z_scores[pk] + WORDS_WEIGHT * share > needed if pk in z_scores else share >= min_share)
+        if (z_scores[pk] + WORDS_WEIGHT * share > needed if pk in z_scores else share > min_share)
     }
 
 

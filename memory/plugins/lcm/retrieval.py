@@ -3,8 +3,8 @@ reviewed.
 
 The scope comes first. A summary's id that is unknown, one of another thread or workspace and one that stands for
 messages the session does not see yet are the same: Missing. Search looks through the newest messages character by
-character, so that any term is found (a part of a word, a sign), and by the text index, which knows words in any form;
-what is older is asked of the index alone. So its cost is bounded, however long the thread is. The review mark of a
+character, so that any term is found (a part of a word, a sign); what is older is asked of the text index, and so is
+everything, for words in another form, where no newer message holds the terms as they are. So its cost is bounded, however long the thread is. The review mark of a
 thread is a message number, taken before anything is loaded: nothing is reviewed twice or missed."""
 
 import re
@@ -170,15 +170,16 @@ WITH place AS (
 ), near AS MATERIALIZED (
     SELECT m.id, m.seq FROM chat_message m
     WHERE m.thread_id = (SELECT id FROM place) AND m.seq >= (SELECT since FROM place) AND m.seq < %(before)s
-      AND {shown} AND ({holds} OR m.search @@ (SELECT asked FROM words))
+      AND {shown} AND {holds}
     ORDER BY m.seq DESC LIMIT %(limit)s
 ), far AS MATERIALIZED (
     SELECT m.id, m.seq FROM (
         SELECT * FROM chat_message
         WHERE (SELECT count(*) FROM near) < %(limit)s AND thread_id = (SELECT id FROM place)
-          AND seq < least((SELECT since FROM place), %(before)s) AND search @@ (SELECT asked FROM words)
+          AND (seq < (SELECT since FROM place) OR NOT EXISTS (SELECT FROM near)) AND seq < %(before)s
+          AND search @@ (SELECT asked FROM words)
         ORDER BY seq DESC LIMIT %(candidates)s
-    ) m WHERE {shown}
+    ) m WHERE {shown} AND ({holds} OR NOT EXISTS (SELECT FROM near))
     ORDER BY m.seq DESC LIMIT %(limit)s
 ), hits AS (
     SELECT * FROM near UNION ALL SELECT * FROM far ORDER BY seq DESC LIMIT %(limit)s
@@ -204,9 +205,9 @@ SELECT 'summary', s.id, s.first_seq, '', s.earliest_at, s.content FROM (
 
 
 def search_conversation(session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
-    """Messages and summaries that hold every term of the query, in any case, messages in any form of a word; the newest
-    first, messages before summaries, at most `limit` (and MAX_HITS) in all. Terms are what blanks separate; every
-    character means itself.
+    """Messages and summaries that hold every term of the query, in any case; where none of the newer messages does,
+    those that hold them in another form. The newest first, messages before summaries, at most `limit` (and MAX_HITS) in
+    all. Terms are what blanks separate; every character means itself.
 
     Where there are many of both, a quarter of the hits are summaries.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from openvibe.chat.models import Message
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.engines.search.candidates import Lookup, inline_ids_sql
-from openvibe.engines.search.expressions import parse_expression
+from openvibe.engines.search.expressions import SearchExpression, parse_expression
 from openvibe.engines.search.models import matches_tsquery
 from openvibe.engines.search.passages import similarity_with_passages
-from openvibe.engines.search.query import Query, parse_query, term_bits_sql
+from openvibe.engines.search.query import MAX_SEARCHED_TERMS, Query, parse_query, term_bits_sql
 from openvibe.engines.search.values import Candidates
 from openvibe.workspaces.access import Access
 
@@ -45,13 +46,14 @@ def best_messages(
     quotes, minuses and stars mean what they do in a search field; else nothing in a question is an operator. A question
     without words finds nothing.
     """
-    if has_operators:
-        expression = parse_expression(question)
-        if expression.condition:
-            messages = messages.filter(matches_tsquery("search", expression.condition))
-            are_few = True
-        question = expression.question
-    query = parse_query(access.workspace_id, question)
+    expression = parse_expression(question) if has_operators else SearchExpression(question)
+    if expression.condition:
+        messages = messages.filter(matches_tsquery("search", expression.condition))
+        are_few = True
+    query = parse_query(access.workspace_id, expression.question)
+    if expression.prefixes:
+        terms = (*expression.prefixes, *query.terms)[:MAX_SEARCHED_TERMS]
+        query = replace(query, terms=terms, exact=None)
     if query.is_empty:
         return []
     searchable = messages.filter(state__in=("complete", "stopped"), deleted_at=None, kind__in=kinds)

@@ -207,7 +207,8 @@ def excerpt(hit: Message, words: str) -> SafeString:
 def excerpt_around(text: str, words: str) -> str:
     """An excerpt of at most 240 characters from shortly before the first word of the question, its words between
     HIT_START and HIT_END."""
-    matches = find_matches(text, parse_expression(words).question) if words else []
+    expression = parse_expression(words)
+    matches = find_matches(text, expression.question, *expression.prefixes)
     start = max(matches[0][0] - EXCERPT_CHARACTERS // 3, 0) if matches else 0
     end = min(start + EXCERPT_CHARACTERS, len(text))
     pieces = ["…" if start else ""]

@@ -150,6 +150,9 @@ _FILTERED_SQL = """WITH filtered(id) AS MATERIALIZED ({filtered_ids} LIMIT {comp
 AND space_id = %(space)s AND dimension = %(dimension)s ORDER BY own <#> %(vector)s::halfvec LIMIT {most})"""
 _HNSW_SETTINGS_IF_MANY = """CASE WHEN (SELECT count(*) FROM filtered) = {compared} THEN {settings} END"""
 
+_EXACT_WEIGHT = 1_000_000.0
+"""More than all words together: what stands there as it was asked for is among the texts that are ranked."""
+
 _IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
 _SPACE_SIZE = """SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %(space)s LIMIT {most}) counted"""
@@ -246,7 +249,8 @@ class Corpus:
         statistics = table_statistics(self.table)
         frequencies = [statistics.term_frequency(term, unlisted=0.0) for term in query.terms]
         weights = np.square(idf(frequencies, statistics.corpus_size)).tolist()
-        return {"words": lookup.tsquery, **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)}}
+        exact = {"exact_weight": _EXACT_WEIGHT} if query.exact else {}
+        return {"words": lookup.tsquery, **exact, **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)}}
 
     def top_hits(self, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
         """Places and scores of those that bear on the question, the best first."""
@@ -296,11 +300,14 @@ def _candidates_statement(
 ) -> str:
     """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are."""
     parts: list[sql.Composable] = []
+    weights = [(f"term{index}", f"weight{index}") for index in range(shape.terms)]
+    if shape.has_exact:
+        weights.append(("exact", "exact_weight"))
     weight = sql.SQL(" + ").join(
         sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(
-            sql.Placeholder(f"term{index}"), sql.Placeholder(f"weight{index}")
+            sql.Placeholder(tsquery), sql.Placeholder(value)
         )
-        for index in range(shape.terms)
+        for tsquery, value in weights
     )
     names = {
         "texts": sql.Identifier(corpus.table),
@@ -319,7 +326,7 @@ def _candidates_statement(
                 sql.SQL(_BY_RARE_WORDS).format(
                     **names,
                     condition=condition,
-                    weight=weight if shape.terms else sql.SQL("0"),
+                    weight=weight,
                     max_reads=MAX_READ_MATCHES,
                     most=lookup.max_lexical_hits,
                 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from openvibe.engines.search.lexemes import EXACT, HEADING, compound_parts, phrase_term, word_term
+from openvibe.engines.search.lexemes import EXACT, HEADING, Term, compound_parts, phrase_term, word_term
 from openvibe.engines.text.languages import STOP_WORDS_BY_LANGUAGE
 from openvibe.engines.text.tokenizer import Token, tokenize
 from openvibe.engines.text.words import is_stop_pair, text_language
@@ -21,11 +21,12 @@ MAX_NAME_PIECES: Final = 8
 class SearchExpression:
     """`question`: what is looked for, without what is excluded. `condition`: a tsquery that texts have to fulfil because
     of its quotes, minuses and stars; empty without any. `all_words`: a tsquery of everything that is asked for; empty
-    where nothing is."""
+    where nothing is. `prefixes`: beginnings of words that are asked for."""
 
     question: str
-    condition: str
-    all_words: str
+    condition: str = ""
+    all_words: str = ""
+    prefixes: tuple[Term, ...] = ()
 
 
 @lru_cache(maxsize=512)
@@ -35,6 +36,7 @@ def parse_expression(text: str) -> SearchExpression:
     conditions: list[str] = []
     excluded: list[str] = []
     question: list[str] = []
+    prefixes: list[Term] = []
     language = text_language(tokenize(text))
     for match in list(_PIECE.finditer(text))[:MAX_PIECES]:
         phrase, word = match["phrase"], match["word"]
@@ -45,17 +47,21 @@ def parse_expression(text: str) -> SearchExpression:
         if not tokens:
             continue
         is_prefix = word is not None and word.endswith("*")
-        exact = f"({phrase_term(tokens, is_prefix=is_prefix).tsquery(EXACT)})"
+        term = phrase_term(tokens, is_prefix=is_prefix)
+        exact = f"({term.tsquery(EXACT)})"
         if match["minus"]:
             excluded.append(f"!{exact}")
             continue
-        question.append(word or phrase)
+        if is_prefix:
+            prefixes.append(term)
+        else:
+            question.append(word or phrase)
         if phrase is not None or is_prefix:
             conditions.append(exact)
             clauses[-1].append(exact)
         elif tsquery := _word_tsquery(tokens, language):
             clauses[-1].append(tsquery)
-    if excluded and not question:  # nothing but what is not wanted: it is meant as it stands
+    if excluded and not any(clauses):  # nothing but what is not wanted: it is meant as it stands
         tokens = list(tokenize(text))
         return SearchExpression(text, "", phrase_term(tokens).tsquery(EXACT) if tokens else "")
     if not any(clauses):  # stop words alone
@@ -66,7 +72,7 @@ def parse_expression(text: str) -> SearchExpression:
     every_clause = [" & ".join(clause) for clause in clauses if clause]
     together = " | ".join(f"({clause})" for clause in every_clause)
     all_words = " & ".join((f"({together})", *excluded)) if together else ""
-    return SearchExpression(" ".join(question), " & ".join((*conditions, *excluded)), all_words)
+    return SearchExpression(" ".join(question), " & ".join((*conditions, *excluded)), all_words, tuple(prefixes))
 
 
 def _word_tsquery(tokens: list[Token], language: str) -> str:

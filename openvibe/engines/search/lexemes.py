@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from openvibe.engines.text.languages import COMPOUNDING, ENGLISH, LANGUAGES, STOP_WORDS_BY_LANGUAGE, stem
 from openvibe.engines.text.tokenizer import Token, spellings, strip_accents, tokenize
-from openvibe.engines.text.words import query_tokens, text_language
+from openvibe.engines.text.words import is_stop_word, query_tokens, text_language
 
 VERSION: Final = 1
 """The version of these lexemes: rows of an earlier one are made anew in the background."""
@@ -165,11 +165,12 @@ _MAX_JOINED: Final = 10
 
 @lru_cache(maxsize=2_048)
 def question_terms(text: str) -> tuple[Term, ...]:
-    """The telling terms of a question: what signs join first, then its words, the longest first."""
+    """The telling terms of a question: what signs join first, then its words, the longest first; none of a question of
+    stop words alone."""
     tokens, language = query_tokens(text)
     groups = list(_joined_groups(text))
     fragments = {token.form for group in groups for token in group if len(token.form) <= _MAX_FRAGMENT_LETTERS}
-    telling = [token for token in tokens if token.form not in fragments]
+    telling = [token for token in tokens if token.form not in fragments and not is_stop_word(token, language)]
     joined = (phrase_term(group) for group in groups)
     return tuple(dict.fromkeys((*joined, *(word_term(token, language) for token in telling))))
 
@@ -179,6 +180,8 @@ def exact_term(text: str) -> Term | None:
     """The whole of what is asked for, as it stands; None for a sentence that asks, and for what is too long."""
     tokens = list(tokenize(text))
     if not 0 < len(tokens) <= MAX_EXACT_TOKENS or (text.rstrip().endswith(("?", "？")) and len(tokens) > 2):
+        return None
+    if len(tokens) == 1 and is_stop_word(tokens[0], ""):
         return None
     return phrase_term(tokens)
 
@@ -279,11 +282,11 @@ _MATCHED_CHARACTERS: Final = 20_000
 """Characters of a text in which matches are looked for, around the first place where a word of the question stands."""
 
 
-def find_matches(text: str, question: str) -> list[tuple[int, int]]:
-    """Where what a question asks for stands in a text, `(start, end)` in order, none overlapping: words in any form,
-    what signs join as a whole."""
+def find_matches(text: str, question: str, *others: Term) -> list[tuple[int, int]]:
+    """Where what a question asks for, and any of the other terms, stands in a text, `(start, end)` in order, none
+    overlapping: words in any form, what signs join as a whole."""
     whole = exact_term(question)
-    terms = (*question_terms(question), *([whole] if whole else []))
+    terms = (*question_terms(question), *([whole] if whole else []), *others)
     offset = _first_mention(text, terms) if len(text) > _MATCHED_CHARACTERS else 0
     tokens = list(tokenize(text[offset : offset + _MATCHED_CHARACTERS]))
     language = _stem_language(text_language(tokens), tokens)

@@ -37,6 +37,11 @@ def _detecting_words(tokens: Iterable[Token]) -> Iterable[str]:
             yield token.form
 
 
+def is_stop_word(token: Token, language: str) -> bool:
+    """Whether it is a stop word of this language, or of English where that is not known."""
+    return token.form in STOP_WORDS_BY_LANGUAGE.get(language, STOP_WORDS)
+
+
 def is_stop_pair(pair: str) -> bool:
     return all(character in _STOP_CHARACTERS for character in pair)
 
