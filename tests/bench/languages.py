@@ -140,9 +140,7 @@ def _write_own_texts(world: BenchWorkspace, texts: Sequence[OwnText]) -> Thread:
     )
     in_turns = sorted(enumerate(texts), key=lambda numbered: numbered[0] % 12)
     for _, text in in_turns:
-        Message.objects.create(
-            thread=thread, author=by, body=text.content, token_count=count_tokens(text.content)
-        )
+        Message.objects.create(thread=thread, author=by, body=text.content, token_count=count_tokens(text.content))
         Entry.objects.create(
             workspace_id=world.ana.workspace_id,
             topic=text.topic,

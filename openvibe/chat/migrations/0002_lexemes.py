@@ -35,9 +35,7 @@ class Migration(migrations.Migration):
             state_operations=[
                 migrations.RemoveIndex(model_name="message", name="message_search"),
                 migrations.RemoveField(model_name="message", name="search"),
-                migrations.AddField(
-                    model_name="message", name="search", field=LexemesField(sources={"body": "BD"})
-                ),
+                migrations.AddField(model_name="message", name="search", field=LexemesField(sources={"body": "BD"})),
                 migrations.AddIndex(
                     model_name="message",
                     index=GinIndex(fields=["search"], gin_pending_list_limit=256, name="message_search"),

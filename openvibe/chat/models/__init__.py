@@ -20,13 +20,7 @@ from openvibe.chat.models.image import (
     MAX_UPLOADED_IMAGE_BYTES,
     Image,
 )
-from openvibe.chat.models.message import (
-    Mention,
-    Message,
-    MessageRevision,
-    MessageToEmbed,
-    MessageVector,
-)
+from openvibe.chat.models.message import Mention, Message, MessageRevision, MessageToEmbed, MessageVector
 from openvibe.chat.models.notification import MailedMention, NotificationPreference
 from openvibe.chat.models.participants import (
     agents_with_access,

@@ -44,7 +44,7 @@ SELECT to_json(ARRAY(
         ))
     ORDER BY p.name, p.id LIMIT %(limit)s
 ))
-""".format(channel_name=_NAME.format("c.name"), person_name=_NAME.format("p.name"))
+""".replace("{channel_name}", _NAME.replace("{0}", "c.name")).replace("{person_name}", _NAME.replace("{0}", "p.name"))
 
 _SELECT_RECENT = """
 SELECT to_json(ARRAY(

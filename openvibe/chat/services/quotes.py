@@ -12,10 +12,10 @@ from openvibe.base.quotation import Quotation, quotable_since
 from openvibe.chat.models import Attachment, Channel, Image, Message, Thread
 from openvibe.chat.services.messages import delete_message, describe_image
 from openvibe.chat.services.permissions import may_manage_channel, may_manage_thread
+from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
 from openvibe.engines.search.lexemes import phrase_term
 from openvibe.engines.search.models import matches_tsquery
 from openvibe.engines.text.tokenizer import tokenize
-from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Snippet, Workspace
 

@@ -111,7 +111,9 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     words, groups = params.get("q", ""), []
     page: OpenEndedPage[Message] | None = None
     count, is_capped = 0, False
-    is_best_match = bool(words) and (params.get("order") or ("newest" if ALTERNATIVES.search(words) else "best")) == "best"
+    is_best_match = (
+        bool(words) and (params.get("order") or ("newest" if ALTERNATIVES.search(words) else "best")) == "best"
+    )
     filters = FiltersForm(request.GET)
     is_valid = filters.is_valid()
     thread_id, kind = filters.cleaned_data.get("thread"), filters.cleaned_data.get("kind", "")
@@ -130,13 +132,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
             kinds = [kind] if kind else SEARCHED_KINDS
             are_few = request.access.is_guest or any(params.get(name) for name in FILTERS)
             best = best_messages(
-                request.access,
-                words,
-                hits,
-                max_hits=MAX_BEST_HITS,
-                kinds=kinds,
-                are_few=are_few,
-                has_operators=True,
+                request.access, words, hits, max_hits=MAX_BEST_HITS, kinds=kinds, are_few=are_few, has_operators=True
             )
             page, count, is_capped = OpenEndedPage(best, 1, False), len(best), len(best) == MAX_BEST_HITS
         else:

@@ -250,7 +250,11 @@ class Corpus:
         frequencies = [statistics.term_frequency(term, unlisted=0.0) for term in query.terms]
         weights = np.square(idf(frequencies, statistics.corpus_size)).tolist()
         exact = {"exact_weight": _EXACT_WEIGHT} if query.exact else {}
-        return {"words": lookup.tsquery, **exact, **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)}}
+        return {
+            "words": lookup.tsquery,
+            **exact,
+            **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)},
+        }
 
     def top_hits(self, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
         """Places and scores of those that bear on the question, the best first."""

@@ -1,4 +1,4 @@
-"""Search expressions: what a person types into a search field, with phrases in quotes, `-word`, `word*` and `OR`. Pure."""
+"""Search expressions: what is typed into a search field, with phrases in quotes, `-word`, `word*` and `OR`. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MAX_NAME_PIECES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SearchExpression:
-    """`question`: what is looked for, without what is excluded. `condition`: a tsquery that texts have to fulfil because
-    of its quotes, minuses and stars; empty without any. `all_words`: a tsquery of everything that is asked for; empty
+    """What was typed, taken apart. `question`: what is looked for, without what is excluded. `condition`: a tsquery that
+    texts have to fulfil because of its quotes, minuses and stars; empty without any. `all_words`: a tsquery of everything that is asked for; empty
     where nothing is. `prefixes`: beginnings of words that are asked for."""
 
     question: str
@@ -87,7 +87,7 @@ def _word_tsquery(tokens: list[Token], language: str) -> str:
 
 
 def words_tsquery(text: str) -> str:
-    """A tsquery of all words of a text, in any form, where nothing is an operator; empty where it has none that tell."""
+    """A tsquery of all words of a text, in any form, where nothing is an operator; empty where none of them tells."""
     pieces = [list(tokenize(piece)) for piece in text.split()[:MAX_PIECES]]
     language = text_language(tokenize(text))
     asked = [tsquery for tokens in pieces if tokens and (tsquery := _word_tsquery(tokens, language))]
@@ -108,7 +108,7 @@ def name_prefix_tsquery(text: str) -> str:
 
 
 def _name_tsquery(tokens: list[Token], *, is_phrase: bool) -> str:
-    exact, stemmed = HEADING
+    exact, stemmed = HEADING[0], HEADING[1]
     tsquery = phrase_term(tokens, is_prefix=not is_phrase).tsquery(exact)
     parts = [] if is_phrase or len(tokens) > 1 else [part.tsquery(stemmed) for part in compound_parts(tokens[0])]
     return f"({' | '.join((tsquery, *parts))})"

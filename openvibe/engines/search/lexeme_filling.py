@@ -27,8 +27,8 @@ FROM unnest(%s::bigint[], %s::text[]) made (id, lexemes) WHERE t.id = made.id"""
 
 
 def fill_lexemes(*, seconds: float = TURN_SECONDS) -> int:
-    """Makes the lexemes of rows that wait for them, the newest first; returns of how many. Goes on where it was stopped,
-    and takes the memory of one batch."""
+    """Makes the lexemes of rows that wait for them, the newest first; returns of how many. Goes on where it was
+    stopped, and takes the memory of one batch."""
     until = time.monotonic() + seconds
     total = 0
     for model, field in _lexeme_fields():
@@ -58,7 +58,5 @@ def _fill_batch(model: type[models.Model], field: LexemesField) -> int:
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         if rows:
             lexemes = [make_tsvector(*zip(texts, weights, strict=True)) for _, *texts in rows]
-            cursor.execute(
-                sql.SQL(_UPDATE).format(**names).as_string(), [VERSION, [row[0] for row in rows], lexemes]
-            )
+            cursor.execute(sql.SQL(_UPDATE).format(**names).as_string(), [VERSION, [row[0] for row in rows], lexemes])
     return len(rows)

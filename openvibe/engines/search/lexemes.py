@@ -20,7 +20,8 @@ from openvibe.engines.text.words import is_stop_word, query_tokens, text_languag
 VERSION: Final = 1
 """The version of these lexemes: rows of an earlier one are made anew in the background."""
 
-HEADING, BODY = "AC", "BD"
+HEADING: Final = "AC"
+BODY: Final = "BD"
 """Weights of what stands in a heading, in a body: the exact form's, then the stem's."""
 
 EXACT: Final = "AB"
@@ -44,7 +45,8 @@ def make_tsvector(*fields: tuple[str, str]) -> str:
     """The tsvector of some fields, each a text and its weights, as PostgreSQL reads it."""
     places: dict[str, list[str]] = {}
     size, position = 0, 0
-    for text, (exact, stemmed) in fields:
+    for text, weights in fields:
+        exact, stemmed = weights[0], weights[1]
         tokens = list(tokenize(text))
         language = _stem_language(text_language(tokens), tokens)
         for token in tokens:
@@ -122,8 +124,8 @@ class Operand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is asked for as one: a text holds it that has one of the `alternatives`, each a phrase of places, and at each
-    place one of the operands."""
+    """A thing asked for: a text holds it that has one of the `alternatives`, each a phrase of places, and at each place
+    one of the operands."""
 
     alternatives: tuple[tuple[tuple[Operand, ...], ...], ...]
 
@@ -134,7 +136,9 @@ class Term:
 
     def tsquery(self, weights: str = "") -> str:
         """The tsquery, asking for lexemes of these weights only."""
-        return _any_of(" <-> ".join(_any_of(o.tsquery(weights) for o in place) for place in phrase) for phrase in self.alternatives)
+        return _any_of(
+            " <-> ".join(_any_of(o.tsquery(weights) for o in place) for place in phrase) for phrase in self.alternatives
+        )
 
     def is_held_by(self, lexemes: frozenset[str]) -> bool:
         """Whether a text of these lexemes holds the words of an alternative, in any order."""
@@ -181,13 +185,11 @@ def exact_term(text: str) -> Term | None:
     tokens = list(tokenize(text))
     if not 0 < len(tokens) <= MAX_EXACT_TOKENS or (text.rstrip().endswith(("?", "？")) and len(tokens) > 2):
         return None
-    if len(tokens) == 1 and is_stop_word(tokens[0], ""):
-        return None
     return phrase_term(tokens)
 
 
 def phrase_term(tokens: Sequence[Token], *, is_prefix: bool = False) -> Term:
-    """These tokens one after the other as they stand, the last of them as the beginning of a word if `is_prefix`."""
+    """A term of these tokens one after the other as they stand, the last of them as the beginning of a word if `is_prefix`."""
     places = [_exact_operands(token) for token in tokens]
     if is_prefix:
         places[-1] = tuple(Operand(operand.lexeme, True) for operand in places[-1])
@@ -229,7 +231,7 @@ def _word_operands(forms: tuple[str, ...], language: str, is_apart: bool) -> tup
     if is_apart and not _is_function_word(part := max(forms[1:], key=len)):  # l'arrosage, Ana's
         asked.append(part)
     languages = (language,) if language else LANGUAGES
-    stems = [each for each in chain.from_iterable(_stems(asked, code) for code in languages)]
+    stems = list(chain.from_iterable(_stems(asked, code) for code in languages))
     operands = dict.fromkeys(Operand(each) for each in (*asked, *stems))
     if language in COMPOUNDING:
         for part in _part_spellings((*asked, *_stems(asked, language or "de"))):
@@ -283,7 +285,7 @@ _MATCHED_CHARACTERS: Final = 20_000
 
 
 def find_matches(text: str, question: str, *others: Term) -> list[tuple[int, int]]:
-    """Where what a question asks for, and any of the other terms, stands in a text, `(start, end)` in order, none
+    """Places where what a question asks for, or any of the other terms, stands in a text, `(start, end)` in order, none
     overlapping: words in any form, what signs join as a whole."""
     whole = exact_term(question)
     terms = (*question_terms(question), *([whole] if whole else []), *others)

@@ -41,7 +41,9 @@ class LexemesField(models.Field):  # type: ignore[type-arg]  # takes none when i
 
     def __init__(self, *args: Any, sources: Mapping[str, str] = MappingProxyType({}), **kwargs: Any) -> None:
         self.sources = dict(sources)
-        super().__init__(*args, **{"editable": False, "default": "", "db_default": Value("", models.TextField()), **kwargs})
+        super().__init__(
+            *args, **{"editable": False, "default": "", "db_default": Value("", models.TextField()), **kwargs}
+        )
 
     def deconstruct(self) -> tuple[str, str, Sequence[Any], dict[str, Any]]:
         name, path, args, kwargs = super().deconstruct()
@@ -61,7 +63,9 @@ class LexemesField(models.Field):  # type: ignore[type-arg]  # takes none when i
         return "%s::tsvector"
 
     def pre_save(self, model_instance: models.Model, add: bool) -> str:
-        lexemes = make_tsvector(*((str(getattr(model_instance, name) or ""), weights) for name, weights in self.sources.items()))
+        lexemes = make_tsvector(
+            *((str(getattr(model_instance, name) or ""), weights) for name, weights in self.sources.items())
+        )
         setattr(model_instance, self.attname, lexemes)
         return lexemes
 
@@ -107,7 +111,9 @@ def loses_lexemes(*columns: str, writing_state: str = "") -> pgtrigger.Trigger:
 
 def matches_tsquery(column: str, tsquery: str) -> BooleanExpression:
     """The condition that a tsvector of the row matches this tsquery, for `filter`."""
-    return BooleanExpression(F(column), Value(tsquery, models.TextField()), template="%(expressions)s::tsquery", arg_joiner=" @@ ")
+    return BooleanExpression(
+        F(column), Value(tsquery, models.TextField()), template="%(expressions)s::tsquery", arg_joiner=" @@ "
+    )
 
 
 class BooleanExpression(Func):

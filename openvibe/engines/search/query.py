@@ -78,7 +78,7 @@ class Query:
         return QueryShape(len(self.terms), self.exact is not None)
 
     def is_exact(self, bits: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which rows hold what was asked for as it stands; None where that was not looked for."""
+        """A mask of the rows that hold what was asked for as it stands; None where that was not looked for."""
         return None if self.exact is None else (bits >> _EXACT_BIT & 1).astype(np.bool_)
 
     def hits(self, bits: NDArray[np.int64]) -> NDArray[np.uint8]:

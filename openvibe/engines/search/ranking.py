@@ -112,9 +112,9 @@ def rank(
     lift = 0.0 if candidates.is_exact is None else _EXACT_WEIGHT * candidates.is_exact.astype(np.float32)
     own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0)) + lift
     if not use_neighbours:
-        return (score + lift).astype(np.float32)
+        return np.asarray(score + lift, np.float32)
     weight = _SCATTERED_WEIGHT if is_scattered else 1.0
-    return (own + weight * _neighbour_scores(score, candidates)).astype(np.float32)
+    return np.asarray(own + weight * _neighbour_scores(score, candidates), np.float32)
 
 
 def _add_speaker_weights(score: Floats, candidates: Candidates) -> Floats:

@@ -1,4 +1,4 @@
-"""Stop phrases of a question: turns of phrase that say how an answer is wanted, not what it is about. Pure.
+"""The stop phrases of a question: turns of phrase that say how an answer is wanted, not what it is about. Pure.
 
 "Can you list, in the order in which they came up, …" is said of anything, and its words stand in texts that have
 nothing to do with what follows. They are known as phrases, kept here by language, rather than as stop words, because

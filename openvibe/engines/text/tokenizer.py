@@ -25,7 +25,9 @@ _MAX_PARTS: Final = 6
 """Parts of one word that are forms of it: hashes and keys have dozens, which tell nothing."""
 
 # Spacing scripts have blanks between words. `ー` and the sound marks of half-width kana are of no script of their own.
-_RUN = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}々〆ー\u3099\u309a\uff70\uff9e\uff9f"
+_RUN = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}々〆ー\u3099\u309a\uff70\uff9e\uff9f"
+)
 _LETTER = rf"[[\p{{L}}\p{{N}}]--[{_RUN}]]"
 _INNER = rf"[[\p{{L}}\p{{N}}\p{{M}}\u00ad\u200b-\u200f\u2060\ufeff]--[{_RUN}]]"
 _MODIFIER = r"[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
@@ -121,7 +123,7 @@ def word_forms(word: str) -> tuple[str, ...]:
 def fold(text: str) -> str:
     """Composed, case folded, without invisible signs."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return _IGNORABLE.sub("", folded).replace("⁄", "")
+    return str(_IGNORABLE.sub("", folded)).replace("⁄", "")
 
 
 def strip_accents(folded: str) -> str:

@@ -13,16 +13,26 @@ from openvibe.engines.text.languages import (
     detect_language,
 )
 from openvibe.engines.text.stop_phrases import strip_stop_phrases
-from openvibe.engines.text.tokenizer import Token, is_unspaced, tokenize
+from openvibe.engines.text.tokenizer import Token, tokenize
 
-__all__ = ("STOP_WORDS", "cjk_bigrams", "is_stop_pair", "query_tokens", "query_terms", "strip_stop_words", "text_language")
+__all__ = (
+    "STOP_WORDS",
+    "cjk_bigrams",
+    "is_stop_pair",
+    "query_terms",
+    "query_tokens",
+    "strip_stop_words",
+    "text_language",
+)
 
 MAX_QUERY_TERMS = 24
 
 _QUESTION_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "why"))
 
 _HIRAGANA = frozenset(map(chr, range(0x3041, 0x3097)))
-_STOP_CHARACTERS = _HIRAGANA | frozenset("的了是在有和就不都也很吗嗎呢吧啊么麼这這那哪什怎谁誰几幾何我你他她们們个個要会會说說")
+_STOP_CHARACTERS = _HIRAGANA | frozenset(
+    "的了是在有和就不都也很吗嗎呢吧啊么麼这這那哪什怎谁誰几幾何我你他她们們个個要会會说說"
+)
 """Characters of Chinese and Japanese that say how words belong together: a pair of two of them tells nothing."""
 
 
@@ -48,7 +58,7 @@ def is_stop_pair(pair: str) -> bool:
 
 @lru_cache(maxsize=2_048)
 def query_tokens(text: str) -> tuple[tuple[Token, ...], str]:
-    """At most 24 distinct tokens of a question that tell what it is about, the longest first, and its language.
+    """The distinct tokens, at most 24, of a question that tell what it is about, the longest first, and its language.
 
     A longer word is the rarer one as a rule. Stop words, stop phrases and words of asking are out, unless nothing else
     was said.

@@ -1,4 +1,4 @@
-"""Whatever door a text comes through, its lexemes are there at once or made in the background; what is gone has none."""
+"""Whatever door a text comes through, its lexemes are there at once or soon; what is gone has none."""
 
 import pytest
 from django.db import connection

@@ -8,7 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openvibe.engines.search.expressions import name_prefix_tsquery, parse_expression, words_tsquery
-from openvibe.engines.search.lexemes import BODY, EXACT, HEADING, exact_term, find_matches, make_tsvector, question_terms
+from openvibe.engines.search.lexemes import (
+    BODY,
+    EXACT,
+    HEADING,
+    exact_term,
+    find_matches,
+    make_tsvector,
+    question_terms,
+)
 from tests.engines.text.test_tokenizer import HOSTILE
 from tests.examples import examples
 
@@ -85,7 +93,10 @@ def test_a_sentence_that_asks_is_not_looked_for_as_it_stands() -> None:
 def test_a_heading_is_told_from_a_body() -> None:
     (term,) = question_terms("roses")
     with connection.cursor() as cursor:
-        for fields, answer in (((("Rose", HEADING), ("tulips", BODY)), True), ((("Tulip", HEADING), ("roses", BODY)), False)):
+        for fields, answer in (
+            ((("Rose", HEADING), ("tulips", BODY)), True),
+            ((("Tulip", HEADING), ("roses", BODY)), False),
+        ):
             cursor.execute("SELECT %s::tsvector @@ %s::tsquery", [make_tsvector(*fields), term.tsquery(HEADING)])
             assert cursor.fetchone() == (answer,)
 

@@ -23,7 +23,7 @@ def test_what_does_not_tell_its_language_has_none(text: str) -> None:
 
 
 def test_english_is_english() -> None:
-    assert detect_language("the pump in the cellar is leaking".split()) == "en"
+    assert detect_language(["the", "pump", "in", "the", "cellar", "is", "leaking"]) == "en"
 
 
 @pytest.mark.parametrize(
