@@ -17,14 +17,9 @@ from pgvector.django import HalfVectorField, HnswIndex
 from openvibe.base.name_field import NameField
 from openvibe.chat.models import Message, Thread, open_to_agent
 from openvibe.engines.database.models import TimestampedModel
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField, loses_lexemes
 from openvibe.engines.search.lexemes import BODY, HEADING
-from openvibe.engines.search.models import (
-    GIN_PENDING_LIST_KB,
-    LexemesField,
-    LexemesVersionField,
-    VectorSpace,
-    loses_lexemes,
-)
+from openvibe.engines.search.models import GIN_PENDING_LIST_KB, VectorSpace
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

@@ -38,7 +38,7 @@ from openvibe.chat.wiring import (
 )
 from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.search.indexing import VECTOR_TABLES
-from openvibe.engines.search.models import matches_tsquery
+from openvibe.engines.search.lexeme_fields import matches_tsquery
 from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant

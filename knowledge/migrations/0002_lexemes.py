@@ -7,7 +7,7 @@ from django.db.models import Q
 from pgtrigger.migrations import AddTrigger
 
 from openvibe.engines.database.migration_operations import trigger
-from openvibe.engines.search.models import LexemesField, LexemesVersionField
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField
 
 KEEP_LEXEMES = """
 ALTER TABLE knowledge_entry ALTER COLUMN search DROP EXPRESSION;

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from knowledge.models import Entry
 from knowledge.search import find_entries
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Thread
 from openvibe.chat.search.thread import find_messages
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.search.embedder_choice import use_embedder
@@ -21,6 +21,7 @@ from tests.bench.advice_texts import ADVICE_FACTS, ADVICE_SLOTS
 from tests.bench.chat_texts import FACTS, SLOTS
 from tests.bench.corpus import BenchWorkspace, embed_all, make_bench_workspace
 from tests.bench.measurement import Aim, Measurement, Report
+from tests.factories import make_entry, make_thread, say
 
 LANGUAGES = {"en": "English, in other words", "de": "German", "fr": "French", "es": "Spanish"}
 MAX_MISSED = 25.0
@@ -134,21 +135,10 @@ def _measure_own_languages(world: BenchWorkspace, kind: str) -> tuple[list[Measu
 
 def _write_own_texts(world: BenchWorkspace, texts: Sequence[OwnText]) -> Thread:
     """A thread of them, their languages taking turns as subjects do, and an entry of each."""
-    by = world.ana.participant
-    thread = Thread.objects.create(
-        channel=world.channel, workspace_id=world.ana.workspace_id, created_by=by, title="Own languages"
-    )
-    in_turns = sorted(enumerate(texts), key=lambda numbered: numbered[0] % 12)
-    for _, text in in_turns:
-        Message.objects.create(thread=thread, author=by, body=text.content, token_count=count_tokens(text.content))
-        Entry.objects.create(
-            workspace_id=world.ana.workspace_id,
-            topic=text.topic,
-            content=text.content,
-            tokens=count_tokens(text.content),
-            author=by,
-            owner=by,
-        )
+    thread = make_thread(world.channel, world.ana, title="Own languages")
+    for _, text in sorted(enumerate(texts), key=lambda numbered: numbered[0] % 12):
+        say(thread, world.ana, text.content)
+        make_entry(world.ana, text.topic, text.content)
     return Thread.objects.get(pk=thread.pk)
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from agents.agent.access import visible_to
 from agents.models import Agent
-from knowledge.models import Entry
 from knowledge.search import find_entries
 from memory.plugins.lcm.retrieval import search_conversation
 from memory.plugins.sessions import open_session
@@ -19,9 +18,8 @@ from openvibe.chat.queries import find_places, search_messages
 from openvibe.chat.search.thread import find_messages
 from openvibe.chat.search.workspace import best_messages
 from openvibe.chat.wiring import PlaceQuery, embed_pending_messages
-from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_thread, say
+from tests.factories import access, make_entry, make_thread, say
 
 pytestmark = pytest.mark.django_db
 
@@ -46,14 +44,7 @@ def world(ana: Member, vibe: Agent, thread: Thread) -> World:
     for text in TEXTS:
         say(thread, ana, text)
         make_thread(thread.channel, ana, title=text[:200])
-        Entry.objects.create(
-            workspace_id=ana.workspace_id,
-            topic=text,
-            content=f"{text}\n\nKept.",
-            tokens=count_tokens(text),
-            author=ana.participant,
-            owner=ana.participant,
-        )
+        make_entry(ana, text, f"{text}\n\nKept.")
     embed_pending_messages()
     return World(ana, vibe, thread)
 

@@ -5,7 +5,8 @@ The scope comes first. A summary's id that is unknown, one of another thread or 
 messages the session does not see yet are the same: Missing. Search looks through the newest messages character by
 character, so that any term is found (a part of a word, a sign); what is older is asked of the text index, and so is
 everything, for words in another form, where no newer message holds the terms as they are. So its cost is bounded,
-however long the thread is. The review mark of a thread is a message number, taken before anything is loaded: nothing is reviewed twice or missed."""
+however long the thread is. The review mark of a thread is a message number, taken before anything is loaded: nothing is
+reviewed twice or missed."""
 
 import re
 import unicodedata

@@ -7,7 +7,7 @@ from django.db.models import Q
 from pgtrigger.migrations import AddTrigger, RemoveTrigger
 
 from openvibe.engines.database.migration_operations import trigger
-from openvibe.engines.search.models import LexemesField, LexemesVersionField
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField
 
 KEEP_MESSAGE_LEXEMES = """
 ALTER TABLE chat_message ALTER COLUMN search DROP EXPRESSION;

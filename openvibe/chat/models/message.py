@@ -17,15 +17,9 @@ from django.db.models.lookups import Exact
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.chat.models.thread import Thread
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField, loses_lexemes
 from openvibe.engines.search.lexemes import BODY
-from openvibe.engines.search.models import (
-    GIN_PENDING_LIST_KB,
-    LexemesField,
-    LexemesVersionField,
-    SignsField,
-    VectorSpace,
-    loses_lexemes,
-)
+from openvibe.engines.search.models import GIN_PENDING_LIST_KB, SignsField, VectorSpace
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 

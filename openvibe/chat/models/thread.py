@@ -14,8 +14,8 @@ from openvibe.base.name_field import NameField
 from openvibe.chat.models.channel import Channel
 from openvibe.chat.models.visibility import visible_threads
 from openvibe.engines.database.models import TimestampedModel
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField, loses_lexemes
 from openvibe.engines.search.lexemes import HEADING
-from openvibe.engines.search.models import LexemesField, LexemesVersionField, loses_lexemes
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 

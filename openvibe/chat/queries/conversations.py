@@ -34,7 +34,7 @@ from openvibe.chat.models import (
 )
 from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.engines.search.expressions import parse_expression
-from openvibe.engines.search.models import matches_tsquery
+from openvibe.engines.search.lexeme_fields import matches_tsquery
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant

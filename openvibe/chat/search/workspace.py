@@ -16,7 +16,7 @@ from openvibe.chat.search.rows import MESSAGES
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.engines.search.candidates import Lookup, inline_ids_sql
 from openvibe.engines.search.expressions import SearchExpression, parse_expression
-from openvibe.engines.search.models import matches_tsquery
+from openvibe.engines.search.lexeme_fields import matches_tsquery
 from openvibe.engines.search.passages import similarity_with_passages
 from openvibe.engines.search.query import MAX_SEARCHED_TERMS, Query, parse_query, term_bits_sql
 from openvibe.engines.search.values import Candidates

@@ -13,8 +13,8 @@ from openvibe.chat.models import Attachment, Channel, Image, Message, Thread
 from openvibe.chat.services.messages import delete_message, describe_image
 from openvibe.chat.services.permissions import may_manage_channel, may_manage_thread
 from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
+from openvibe.engines.search.lexeme_fields import matches_tsquery
 from openvibe.engines.search.lexemes import phrase_term
-from openvibe.engines.search.models import matches_tsquery
 from openvibe.engines.text.tokenizer import tokenize
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Snippet, Workspace

@@ -10,8 +10,8 @@ from django.apps import apps
 from django.db import connection, models, transaction
 from psycopg import sql
 
+from openvibe.engines.search.lexeme_fields import LexemesField
 from openvibe.engines.search.lexemes import VERSION, make_tsvector
-from openvibe.engines.search.models import LexemesField
 
 BATCH_SIZE = 200
 """Rows in one transaction: a text has at most 400 kB."""

@@ -189,7 +189,7 @@ def exact_term(text: str) -> Term | None:
 
 
 def phrase_term(tokens: Sequence[Token], *, is_prefix: bool = False) -> Term:
-    """A term of these tokens one after the other as they stand, the last of them as the beginning of a word if `is_prefix`."""
+    """A term of these tokens one after the other as they stand; `is_prefix`: the last of them begins a word."""
     places = [_exact_operands(token) for token in tokens]
     if is_prefix:
         places[-1] = tuple(Operand(operand.lexeme, True) for operand in places[-1])

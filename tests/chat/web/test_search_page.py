@@ -29,7 +29,7 @@ def test_the_best_match_takes_any_word_and_marks_it(ana: Member, thread: Thread)
     assert 'value="newest" selected' not in html
 
 
-def test_the_newest_takes_all_words_and_operators_mean_the_same_in_both(ana: Member, thread: Thread) -> None:
+def test_the_newest_takes_all_words_and_so_do_operators(ana: Member, thread: Thread) -> None:
     say(thread, ana, "Prune the roses in March")
     say(thread, ana, "Roses again")
     assert "again" not in page(ana, q="prune roses", order="newest")

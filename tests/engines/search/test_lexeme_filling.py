@@ -11,7 +11,7 @@ from openvibe.chat.services import delete_message, finish_reply, update_message
 from openvibe.chat.services.messages import create_reply
 from openvibe.engines.search.lexeme_filling import fill_lexemes
 from openvibe.workspaces.models import Member
-from tests.factories import access, say
+from tests.factories import access, make_entry, say
 
 pytestmark = pytest.mark.django_db
 
@@ -86,14 +86,7 @@ def test_a_turn_ends_in_time_and_the_next_goes_on(ana: Member, thread: Thread, m
 
 
 def test_an_entry_has_its_lexemes_whoever_changes_it(ana: Member) -> None:
-    entry = Entry.objects.create(
-        workspace_id=ana.workspace_id,
-        topic="Zinc",
-        content="A can",
-        tokens=2,
-        author=ana.participant,
-        owner=ana.participant,
-    )
+    entry = make_entry(ana, "Zinc", "A can")
     assert "'zinc':1A" in Entry.objects.values_list("search", flat=True).get(pk=entry.pk)
     Entry.objects.filter(pk=entry.pk).update(content="A pipe", updated_at=timezone.now())
     assert fill_lexemes() == 1
