@@ -8,7 +8,6 @@ from typing import ClassVar
 import pgtrigger
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
-from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
 from django.db.models import Exists, F, Func, OuterRef, Q, Value
 from django.db.models.functions import Cast, Now, Upper
@@ -16,8 +15,10 @@ from django.utils import timezone
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.base.name_field import NameField
-from openvibe.chat.models import Message, Thread, break_long_words, open_to_agent
+from openvibe.chat.models import Message, Thread, open_to_agent
 from openvibe.engines.database.models import TimestampedModel
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField, loses_lexemes
+from openvibe.engines.search.lexemes import BODY, HEADING
 from openvibe.engines.search.models import GIN_PENDING_LIST_KB, VectorSpace
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -165,12 +166,8 @@ class Entry(TimestampedModel):
         default=0, editable=False, help_text="The version that was last compared with its neighbours."
     )
     client_id = models.CharField(max_length=100, blank=True, help_text="The sender's own key: the same is the same.")
-    search = models.GeneratedField(
-        expression=SearchVector("topic", weight="A", config="english")
-        + SearchVector(break_long_words("content"), weight="B", config="english"),
-        output_field=SearchVectorField(),
-        db_persist=True,
-    )
+    search = LexemesField(sources={"topic": HEADING, "content": BODY})
+    lexemes_version = LexemesVersionField()
 
     objects: ClassVar[models.Manager[Entry]] = EntryQuerySet.as_manager()
 
@@ -206,7 +203,7 @@ class Entry(TimestampedModel):
         indexes = [
             GinIndex(fields=["search"], gin_pending_list_limit=GIN_PENDING_LIST_KB, name="entry_search"),
             models.Index(fields=["workspace", "status", "-id"], name="entry_by_status"),
-            GinIndex(SearchVector("topic", config="simple"), name="entry_topic_words"),
+            models.Index(fields=["-id"], condition=Q(lexemes_version=0), name="entry_lexemes_due"),
             models.Index(fields=["workspace", "topic"], name="entry_by_topic"),
             models.Index("workspace", Upper("topic"), name="entry_by_topic_any_case"),
             models.Index(fields=["owner", "status"], name="entry_by_owner"),
@@ -218,6 +215,7 @@ class Entry(TimestampedModel):
             ),
         ]
         triggers = [
+            loses_lexemes("topic", "content"),
             pgtrigger.Trigger(
                 name="no_circle",
                 operation=pgtrigger.Insert | pgtrigger.UpdateOf("supersedes_id"),

@@ -28,8 +28,16 @@ from openvibe.engines.database.locks import LockKind
 from openvibe.engines.search.calibration import chance_level
 from openvibe.engines.search.candidates import Corpus, Lookup, standalone_scores, term_idfs
 from openvibe.engines.search.indexing import EmbeddableText, VectorTable, embed_pending
+from openvibe.engines.search.lexemes import HEADING, exact_term
 from openvibe.engines.search.passages import similarity_with_passages
-from openvibe.engines.search.query import Query, QueryShape, embed_question, parse_terms, term_bits_sql
+from openvibe.engines.search.query import (
+    MAX_QUERY_CHARACTERS,
+    Query,
+    QueryShape,
+    embed_question,
+    parse_terms,
+    term_bits_sql,
+)
 from openvibe.engines.search.selection import select
 from openvibe.engines.search.significance import ChanceLevel
 from openvibe.engines.search.spaces import QueryVector
@@ -172,13 +180,14 @@ class Question:
 def _parse_question(access: Access, text: str, subject: Subject | None = None) -> Question | None:
     """None where nothing was said."""
     own, *others = parse_terms(text, *(subject or ()))
-    if not own:
+    exact = exact_term(text[:MAX_QUERY_CHARACTERS])
+    if not own and exact is None:
         return None
-    request = Query(own, embed_question(access.workspace_id, text))
+    request = Query(own, embed_question(access.workspace_id, text), exact)
     query = request
     if subject is not None:
         terms = tuple(term for each in others for term in each)
-        query = Query(own + terms, _blend(request.embedding, embed_question(access.workspace_id, subject.about)))
+        query = Query(own + terms, _blend(request.embedding, embed_question(access.workspace_id, subject.about)), exact)
     return Question(access.workspace_id, request, query)
 
 
@@ -232,6 +241,8 @@ def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
     corpus_size = ENTRIES.space_size(embedding.space_id) if embedding else len(rows.candidates)
     share, chance = coverage(hits[:, :own_count], idfs[:own_count]), question.chance(question.request)
     relevant = bears_on(share, rows.request_similarity, chance, corpus_size)
+    if rows.candidates.is_exact is not None:
+        relevant |= rows.candidates.is_exact
     if not question.has_subject:
         return relevant
     whole_share, whole_chance = coverage(hits, idfs), question.chance(question.query)
@@ -241,7 +252,6 @@ def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
 
 ENTRIES = Corpus(
     table="knowledge_entry",
-    text_sql="e.topic || ' ' || e.content",
     vector_table="knowledge_entryvector",
     item_column="entry_id",
     index_prefix="entry_vector_hnsw",
@@ -253,8 +263,7 @@ coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts, {request}, {
 FROM (SELECT e.id, tokens, content, {bits} AS held, {topics} AS topics, topic, left(content, {length}) AS start,
 visibility = 'shared' AS is_shared, {known} AS is_known, {usable} AS is_usable, {decided_by} AS decided_by,
 {standing} AS standing, extract(epoch FROM coalesce(decided_at, created_at))::float8 AS decided
-FROM (SELECT *, topic || ' ' || content AS body FROM knowledge_entry
-WHERE id = ANY({{ids}})) e OFFSET 0) e LEFT JOIN knowledge_entryvector v
+FROM knowledge_entry e WHERE id = ANY({{ids}}) OFFSET 0) e LEFT JOIN knowledge_entryvector v
 ON v.entry_id = e.id AND v.space_id = %(space)s AND v.dimension = %(dimension)s ORDER BY e.id"""
 
 _DECIDED_BY = "(SELECT label FROM workspaces_participant p WHERE p.id = coalesce(e.decided_by_id, e.author_id))"
@@ -328,7 +337,7 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
     three times, and one of the request twice as much as one of its subject."""
     query, request = question.query, question.request
     values: dict[str, object] = {
-        **{f"topic{index}": f"{term.text}:A" for index, term in enumerate(query.terms) if term.is_indexed},
+        **{f"topic{index}": term.tsquery(HEADING) for index, term in enumerate(query.terms)},
         **scope.values,
     }
     if has_request_vector := bool(question.has_subject and request.embedding):
@@ -355,7 +364,9 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
         request_similarity = _similarity([(row.request_similarity, row.passages) for row in rows], request)
     return EntryRows(
         entries=rows,
-        candidates=Candidates(keys.tolist(), keys, tokens, tokens, hits, similarity),
+        candidates=Candidates(
+            keys.tolist(), keys, tokens, tokens, hits, similarity, is_exact=query.is_exact(content_bits)
+        ),
         is_usable=np.array([row.is_usable for row in rows], np.bool_),
         request_similarity=request_similarity,
     )
@@ -387,8 +398,7 @@ def _topic_bits(shape: QueryShape) -> sql.Composable:
         sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(
             sql.Placeholder(f"topic{index}"), 1 << index
         )
-        for index, is_indexed in enumerate(shape)
-        if is_indexed
+        for index in range(shape.terms)
     ]
     return sql.SQL(" | ").join(bits) if bits else sql.SQL("0")
 

@@ -34,7 +34,7 @@ def find_similar_entries(access: Access, text: str, *, most: int = 5, exclude_id
 
 
 MIN_SHARED_WORDS = 0.2
-"""A fifth of the telling words of the shorter one, among FEW_ENTRIES; a larger share among more."""
+"""A fifth of the telling words of the shorter one, by their letters, among FEW_ENTRIES; a larger share among more."""
 
 FEW_ENTRIES = 10
 
@@ -80,9 +80,14 @@ def similar_ids(workspace_id: int, text: str, others: Mapping[int, str]) -> set[
 
 
 def _shared_words(words: frozenset[str], language: str, others: Mapping[int, str]) -> dict[int, float]:
-    """The share of the telling words of the shorter one, with each of the others."""
+    """The share of the telling words of the shorter one, by their letters, with each of the others."""
     stems_by_id = zip(others, _stems(list(others.values()), [language]), strict=True)
-    return {pk: len(words & stems) / max(min(len(words), len(stems)), 1) for pk, stems in stems_by_id}
+    return {pk: _letters(words & stems) / max(min(_letters(words), _letters(stems)), 1) for pk, stems in stems_by_id}
+
+
+def _letters(words: frozenset[str]) -> int:
+    """A longer word is the rarer one as a rule."""
+    return sum(map(len, words))
 
 
 def _z_scores(workspace_id: int, text: str, others: Mapping[int, str]) -> dict[int, float]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.contrib.postgres.search import SearchQuery, SearchVector
 from django.db.models import Case, QuerySet, When
 from django.dispatch import receiver
 from django.urls import reverse
@@ -40,6 +39,7 @@ from openvibe.chat.wiring import (
 )
 from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.search.indexing import VECTOR_TABLES
+from openvibe.engines.search.lexeme_fields import matches_tsquery
 from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -165,12 +165,11 @@ def entry_places(access: Access, query: PlaceQuery) -> list[Place]:
     """Entries in use or waiting whose topic is asked for, the recent ones first. One query, none without words or
     recent entries."""
     recent = query.recent_ids("k")
-    if not (query.words or recent):
+    if not (query.like_patterns or recent):
         return []
     entries = Entry.objects.visible_to(access).filter(status__in=LIVE_STATUSES)
-    if query.words:
-        is_named = SearchQuery(query.tsquery, search_type="raw", config="simple")
-        entries = entries.annotate(names=SearchVector("topic", config="simple")).filter(names=is_named)
+    if query.like_patterns:
+        entries = entries.filter(matches_tsquery("search", query.tsquery))
         entries = entries.order_by(Case(When(pk__in=recent, then=0), default=1), "-use_count", "-pk")
     else:
         entries = entries.filter(pk__in=recent)

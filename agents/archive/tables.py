@@ -70,6 +70,11 @@ LEFT_OUT_FIELDS: dict[tuple[type[Model], str], str] = {
     (ToolCall, "provider_fields"): "means nothing to any other endpoint, and nobody can read what it says",
     (StoredFile, "name"): "is where this installation keeps the file",
     (StoredFile, "is_elsewhere"): "is where this installation keeps the file",
+    **{
+        (model, name): "is made from the text when it comes in"
+        for model in (Message, Thread, Entry)
+        for name in ("search", "lexemes_version")
+    },
     (Participant, "name_key"): "is computed from the name when it comes in",
     (Participant, "is_name_misleading"): "is computed from the name when it comes in",
     (Participant, "has_namesake"): "is found out when it comes in",

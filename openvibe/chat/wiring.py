@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from django.db import connection
 from django.db.models.functions import Left
@@ -22,7 +23,9 @@ from openvibe.chat.models import DiveResult, Message, Quote, Thread
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.engines.database.locks import LockKind
 from openvibe.engines.registers import Register
+from openvibe.engines.search.expressions import name_prefix_tsquery
 from openvibe.engines.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
+from openvibe.engines.text.tokenizer import fold, is_unspaced, strip_accents
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 
@@ -122,31 +125,26 @@ class PlaceQuery:
     recent: Sequence[str] = ()
     limit: int = 8
 
-    @property
-    def words(self) -> list[str]:
-        """The words, at most eight, lower-case, without the marks around them."""
-        stripped_words = (re.sub(r"^\W+|\W+$", "", word) for word in self.text.lower()[:100].split())
-        return [word for word in stripped_words if word][:8]
-
-    @property
+    @cached_property
     def tsquery(self) -> str:
-        """Every word begins a word of the name; one like `v2.3` is one for PostgreSQL, or several."""
-        return " & ".join(f"({' | '.join(_prefix_terms(word))})" for word in self.words)
+        """Every word begins a word of the name, what signs join as it stands; empty without words."""
+        return name_prefix_tsquery(self.text[:100])
 
     @property
     def like_patterns(self) -> list[str]:
-        """The same for `LIKE ALL`, of a text that begins with a space."""
-        return ["% " + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in self.words]
+        """The same for `LIKE ALL`, of a name without accents that begins with a blank."""
+        words = (strip_accents(fold(word)) for word in self.text[:100].split()[:8])
+        stripped_words = (re.sub(r"^\W+|\W+$", "", word) or word for word in words if word)
+        return [_like_pattern(word) for word in stripped_words]
 
     def recent_ids(self, kind: str) -> list[int]:
         """The recent ids of one kind, by the letter of its keys."""
         return [int(key[1:]) for key in self.recent if key.startswith(kind)]
 
 
-def _prefix_terms(word: str) -> list[str]:
-    parts = re.findall(r"\w+", word)
-    whole = "'" + word.replace("\\", "\\\\").replace("'", "''") + "':*"
-    return [whole] if parts == [word] else [whole, "(" + " & ".join(f"'{part}':*" for part in parts) + ")"]
+def _like_pattern(word: str) -> str:
+    begins_a_word = "%" if is_unspaced(word) else "% "
+    return begins_a_word + re.sub(r"([\\%_])", r"\\\1", word) + "%"
 
 
 PLACE_SOURCES: Register[Callable[[Access, PlaceQuery], Sequence[Place]]] = Register(

@@ -20,6 +20,7 @@ from openvibe.chat.models import Channel, Message, MessageVector, Thread
 from openvibe.chat.services import add_to_channel, create_channel
 from openvibe.chat.wiring import embed_pending_messages as embed_messages
 from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.search.lexemes import BODY, VERSION, make_tsvector
 from openvibe.engines.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User
@@ -33,7 +34,9 @@ VOCABULARY_SIZE = 6_000
 MIN_MESSAGE_WORDS, MAX_MESSAGE_WORDS = 15, 60  # words of a message
 FIRST_MESSAGE_AT = datetime(2025, 1, 6, 9, 0, tzinfo=UTC)
 SYLLABLES = [consonant + vowel for consonant in "bdgklmnprstv" for vowel in "aeiou"]
-MESSAGE_COLUMNS = "thread_id, seq, author_id, kind, state, body, call_id, client_id, token_count, created_at"
+MESSAGE_COLUMNS = (
+    "thread_id, seq, author_id, kind, state, body, call_id, client_id, token_count, created_at, search, lexemes_version"
+)
 
 
 class SyntheticLanguage:
@@ -137,7 +140,11 @@ def _message_rows(world: BenchWorkspace, thread: Thread, messages: int) -> Itera
     for seq in range(1, messages + 1):
         body = world.language.message()
         at = FIRST_MESSAGE_AT + timedelta(minutes=seq)
-        yield thread.pk, seq, authors[seq % 2], "text", "complete", body, "", "", count_tokens(body), at
+        lexemes = make_tsvector((body, BODY))
+        yield (
+            *(thread.pk, seq, authors[seq % 2], "text", "complete", body, "", "", count_tokens(body), at),
+            *(lexemes, VERSION),
+        )
 
 
 EMBEDDED_TABLES = tuple(model._meta.db_table for model in (Message, MessageVector, Entry, EntryVector))

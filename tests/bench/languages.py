@@ -1,14 +1,17 @@
-"""`bench languages`: questions in German, French and Spanish whose answers stand in English knowledge entries, with
-each embedder that needs no network."""
+"""`bench languages`: questions in German, French and Spanish whose answers stand in English knowledge entries; and
+questions in eight languages whose answers are a message and an entry of the same language, each with texts about as
+much in all of the others beside it. With each embedder that needs no network."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from knowledge.models import Entry
 from knowledge.search import find_entries
+from openvibe.chat.models import Thread
+from openvibe.chat.search.thread import find_messages
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.search.embedder_choice import use_embedder
 from openvibe.engines.search.models import VectorSpace
@@ -18,10 +21,25 @@ from tests.bench.advice_texts import ADVICE_FACTS, ADVICE_SLOTS
 from tests.bench.chat_texts import FACTS, SLOTS
 from tests.bench.corpus import BenchWorkspace, embed_all, make_bench_workspace
 from tests.bench.measurement import Aim, Measurement, Report
+from tests.factories import make_entry, make_thread, say
 
 LANGUAGES = {"en": "English, in other words", "de": "German", "fr": "French", "es": "Spanish"}
 MAX_MISSED = 25.0
 """Percent of the questions in another language whose entry may be missing among the first three."""
+
+
+MAX_OWN_MISSED = 10.0
+"""Percent of the questions in a text's own language whose message may be missing among the first five, or whose entry
+among the first three."""
+
+
+class OwnText(NamedTuple):
+    """A text in a language (its code) that is a message and an entry of this topic, and a question about it."""
+
+    language: str
+    topic: str
+    content: str
+    question: str
 
 
 class Subject(NamedTuple):
@@ -48,6 +66,20 @@ def read_subjects() -> list[Subject]:
     ]
 
 
+def read_own_texts() -> tuple[Mapping[str, str], list[OwnText]]:
+    """The names of the languages of `texts/own_languages.txt` by their codes, and the texts."""
+    names: dict[str, str] = {}
+    texts: list[OwnText] = []
+    path = Path(__file__).parent / "texts" / "own_languages.txt"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            code, name = line[2:].split()
+            names[code] = name
+        else:
+            texts.append(OwnText(code, *line.split(" | ")))
+    return names, texts
+
+
 def measure_languages(
     *, kinds: Sequence[str] = tuple(LOCAL_EMBEDDERS), subjects: int | None = None, distractors: int | None = None
 ) -> Report:
@@ -70,7 +102,44 @@ def measure_languages(
         if kind == VectorSpace.Kind.MULTILINGUAL:
             foreign = [place for code, place in places if code != "en"]
             aims.append(Aim(f"{kind}: % of foreign questions missed", 100 - _percent(foreign, 3), MAX_MISSED))
+        own_rows, own_aims = _measure_own_languages(world, kind)
+        rows += own_rows
+        aims += own_aims
     return Report("languages", rows, tuple(aims))
+
+
+def _measure_own_languages(world: BenchWorkspace, kind: str) -> tuple[list[Measurement], list[Aim]]:
+    """How many questions find the message and the entry of their own language."""
+    names, texts = read_own_texts()
+    thread = _write_own_texts(world, texts)
+    embed_all()
+    messages: list[Place] = []
+    entries: list[Place] = []
+    for text in texts:
+        bodies = [hit.body for hit in find_messages(world.by, text.question, thread_id=thread.pk, budget=2_000).hits]
+        messages.append(Place(text.language, bodies.index(text.content) if text.content in bodies else None))
+        contents = [hit.entry.content for hit in find_entries(world.by, text.question).hits]
+        entries.append(Place(text.language, contents.index(text.content) if text.content in contents else None))
+    rows: list[Measurement] = []
+    aims: list[Aim] = []
+    for places, what, first in ((messages, "message", 5), (entries, "entry", 3)):
+        for code, name in names.items():
+            in_language = [place.place for place in places if place.language == code]
+            rows.append(
+                Measurement(f"{kind}: own {name}, {what} among the first {first}", _percent(in_language, first), "%")
+            )
+        missed = 100 - _percent([place.place for place in places], first)
+        aims.append(Aim(f"{kind}: % of questions in a {what}'s own language missed", missed, MAX_OWN_MISSED))
+    return rows, aims
+
+
+def _write_own_texts(world: BenchWorkspace, texts: Sequence[OwnText]) -> Thread:
+    """A thread of them, their languages taking turns as subjects do, and an entry of each."""
+    thread = make_thread(world.channel, world.ana, title="Own languages")
+    for _, text in sorted(enumerate(texts), key=lambda numbered: numbered[0] % 12):
+        say(thread, world.ana, text.content)
+        make_entry(world.ana, text.topic, text.content)
+    return Thread.objects.get(pk=thread.pk)
 
 
 def write_entries(world: BenchWorkspace, distractors: int | None = None) -> list[Subject]:

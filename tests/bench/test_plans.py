@@ -62,6 +62,7 @@ SELECT t.id, n, CASE n %% 2 WHEN 0 THEN %(ana)s ELSE %(dora)s END, 'text', 'comp
     '', '', 9,
     t.last_message_at - (%(size)s - n) * interval '1 min'
 FROM chat_thread t, generate_series(1, %(size)s) n WHERE t.last_seq = %(size)s;
+UPDATE chat_message SET search = setweight(to_tsvector('simple', body), 'B'), lexemes_version = 1;
 INSERT INTO chat_thread (workspace_id, channel_id, title, access, instructions, external_id, created_by_id, updated_at,
     last_seq, created_at)
 SELECT %(workspace)s, %(channel)s, 'Empty ' || n, 'open', '', '', %(ana)s, now(), 0, now() - n * interval '1 d'

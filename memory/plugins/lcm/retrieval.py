@@ -3,9 +3,10 @@ reviewed.
 
 The scope comes first. A summary's id that is unknown, one of another thread or workspace and one that stands for
 messages the session does not see yet are the same: Missing. Search looks through the newest messages character by
-character, so that any term is found (a part of a word, a sign, a language without spaces); what is older is asked of
-the text index, which knows whole words. So its cost is bounded, however long the thread is. The review mark of a
-thread is a message number, taken before anything is loaded: nothing is reviewed twice or missed."""
+character, so that any term is found (a part of a word, a sign); what is older is asked of the text index, and so is
+everything, for words in another form, where no newer message holds the terms as they are. So its cost is bounded,
+however long the thread is. The review mark of a thread is a message number, taken before anything is loaded: nothing is
+reviewed twice or missed."""
 
 import re
 import unicodedata
@@ -35,6 +36,8 @@ from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.search.expressions import words_tsquery
+from openvibe.engines.search.lexemes import find_matches
 from openvibe.workspaces.access import Access
 
 MAX_EXPANSION_TOKENS = 4_000
@@ -164,7 +167,7 @@ WITH place AS (
     SELECT t.id, least(%(before)s, t.last_seq + 1) - %(looked_through)s AS since
     FROM chat_thread t WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s
 ), words AS (
-    SELECT plainto_tsquery('english', %(words)s) AS asked
+    SELECT %(words)s::tsquery AS asked
 ), near AS MATERIALIZED (
     SELECT m.id, m.seq FROM chat_message m
     WHERE m.thread_id = (SELECT id FROM place) AND m.seq >= (SELECT since FROM place) AND m.seq < %(before)s
@@ -174,9 +177,10 @@ WITH place AS (
     SELECT m.id, m.seq FROM (
         SELECT * FROM chat_message
         WHERE (SELECT count(*) FROM near) < %(limit)s AND thread_id = (SELECT id FROM place)
-          AND seq < least((SELECT since FROM place), %(before)s) AND search @@ (SELECT asked FROM words)
+          AND (seq < (SELECT since FROM place) OR NOT EXISTS (SELECT FROM near)) AND seq < %(before)s
+          AND search @@ (SELECT asked FROM words)
         ORDER BY seq DESC LIMIT %(candidates)s
-    ) m WHERE {shown} AND {holds}
+    ) m WHERE {shown} AND ({holds} OR NOT EXISTS (SELECT FROM near))
     ORDER BY m.seq DESC LIMIT %(limit)s
 ), hits AS (
     SELECT * FROM near UNION ALL SELECT * FROM far ORDER BY seq DESC LIMIT %(limit)s
@@ -202,8 +206,9 @@ SELECT 'summary', s.id, s.first_seq, '', s.earliest_at, s.content FROM (
 
 
 def search_conversation(session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
-    """Messages and summaries that hold every term of the query, in any case; the newest first, messages before
-    summaries, at most `limit` (and MAX_HITS) in all. Terms are what blanks separate; every character means itself.
+    """Messages and summaries that hold every term of the query, in any case; where none of the newer messages does,
+    those that hold them in another form. The newest first, messages before summaries, at most `limit` (and MAX_HITS) in
+    all. Terms are what blanks separate; every character means itself.
 
     Where there are many of both, a quarter of the hits are summaries.
     """
@@ -214,7 +219,7 @@ def search_conversation(session: Session, query: str, limit: int = 20) -> list[M
     values: dict[str, Any] = {
         **items.session_params(session),
         "terms": terms,
-        "words": " ".join(terms),
+        "words": words_tsquery(query),
         "limit": limit,
         "looked_through": MAX_SCANNED_MESSAGES,
         "candidates": MAX_CANDIDATES,
@@ -236,11 +241,12 @@ def literal_terms(query: str) -> list[str]:
 
 def make_snippet(text: str, terms: Sequence[str]) -> str:
     """A snippet of at most MAX_SNIPPET_CHARACTERS around the first place where a term stands, the first that is
-    found."""
-    match = next(filter(None, (re.search(re.escape(term), text, re.IGNORECASE) for term in terms)), None)
+    found, letter by letter or in another form."""
     if len(text) <= MAX_SNIPPET_CHARACTERS:
         return text
-    position, length = (match.start(), len(match[0])) if match else (0, 0)
+    match = next(filter(None, (re.search(re.escape(term), text, re.IGNORECASE) for term in terms)), None)
+    span = match.span() if match else next(iter(find_matches(text, " ".join(terms))), (0, 0))
+    position, length = span[0], span[1] - span[0]
     start = max(0, min(position - max(1, (MAX_SNIPPET_CHARACTERS - length) // 3), len(text) - MAX_SNIPPET_CHARACTERS))
     before, after = "…" if start else "", "…" if start + MAX_SNIPPET_CHARACTERS < len(text) else ""
     return before + text[start + len(before) : start + MAX_SNIPPET_CHARACTERS - len(after)] + after

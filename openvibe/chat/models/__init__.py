@@ -24,14 +24,7 @@ from openvibe.chat.models.image import (
     MAX_UPLOADED_IMAGE_BYTES,
     Image,
 )
-from openvibe.chat.models.message import (
-    Mention,
-    Message,
-    MessageRevision,
-    MessageToEmbed,
-    MessageVector,
-    break_long_words,
-)
+from openvibe.chat.models.message import Mention, Message, MessageRevision, MessageToEmbed, MessageVector
 from openvibe.chat.models.notification import MailedMention, NotificationPreference
 from openvibe.chat.models.participants import (
     agents_with_access,
@@ -100,7 +93,6 @@ __all__ = [
     "Visibility",
     "access_by",
     "agents_with_access",
-    "break_long_words",
     "is_channel_readable",
     "load_visibility",
     "members_with_access",

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import pgtrigger
 from django.contrib.postgres.indexes import GinIndex, OpClass
-from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
 from django.db.models import F, Func, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Cast, Now
@@ -18,25 +17,11 @@ from django.db.models.lookups import Exact
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.chat.models.thread import Thread
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField, loses_lexemes
+from openvibe.engines.search.lexemes import BODY
 from openvibe.engines.search.models import GIN_PENDING_LIST_KB, SignsField, VectorSpace
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
-
-
-def break_long_words(column: str) -> Func:
-    """The text with a blank after every 100 characters that have none between them.
-
-    PostgreSQL reads ahead to tell words from hosts and paths, in time that grows with the square of such a run:
-    one message of `_a_a_a…` took minutes to index.
-    """
-    return Func(
-        F(column),
-        Value(r"(\S{100})"),
-        Value(r"\1 "),
-        Value("g"),
-        function="regexp_replace",
-        output_field=models.TextField(),
-    )
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -87,11 +72,8 @@ class Message(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     edited_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
-    search = models.GeneratedField(
-        expression=SearchVector(break_long_words("body"), config="english"),
-        output_field=SearchVectorField(),
-        db_persist=True,
-    )
+    search = LexemesField(sources={"body": BODY})
+    lexemes_version = LexemesVersionField()
 
     objects: ClassVar[models.Manager[Message]] = MessageQuerySet.as_manager()
 
@@ -116,6 +98,7 @@ class Message(models.Model):
         ]
         indexes = [
             GinIndex(fields=["search"], gin_pending_list_limit=GIN_PENDING_LIST_KB, name="message_search"),
+            models.Index(fields=["-id"], condition=Q(lexemes_version=0), name="message_lexemes_due"),
             models.Index(fields=["author", "-created_at"], name="message_author_recent"),
             models.Index(fields=["-created_at"], name="message_recent"),
             models.Index(
@@ -145,11 +128,17 @@ class Message(models.Model):
                     " RETURN NEW;"
                 ),
             ),
+            loses_lexemes("body", writing_state="writing"),
             pgtrigger.Trigger(
                 name="tell_change",
                 operation=pgtrigger.Update,
                 when=pgtrigger.After,
-                condition=pgtrigger.Condition("OLD.* IS DISTINCT FROM NEW.*"),
+                condition=pgtrigger.Condition(
+                    "((OLD.author_id, OLD.kind, OLD.state, OLD.body, OLD.token_count, OLD.edited_at, OLD.deleted_at,"
+                    " OLD.created_at, OLD.seq, OLD.call_id, OLD.client_id, OLD.thread_id) IS DISTINCT FROM"
+                    " (NEW.author_id, NEW.kind, NEW.state, NEW.body, NEW.token_count, NEW.edited_at, NEW.deleted_at,"
+                    " NEW.created_at, NEW.seq, NEW.call_id, NEW.client_id, NEW.thread_id))"
+                ),
                 func=(
                     "INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at)"
                     " SELECT 'message_changed', workspace_id, channel_id, id, NEW.id, now()"

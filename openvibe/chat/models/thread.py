@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import pgtrigger
 from django.contrib.postgres.indexes import GinIndex
-from django.contrib.postgres.search import SearchVector
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
@@ -15,6 +14,8 @@ from openvibe.base.name_field import NameField
 from openvibe.chat.models.channel import Channel
 from openvibe.chat.models.visibility import visible_threads
 from openvibe.engines.database.models import TimestampedModel
+from openvibe.engines.search.lexeme_fields import LexemesField, LexemesVersionField, loses_lexemes
+from openvibe.engines.search.lexemes import HEADING
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -74,6 +75,9 @@ class Thread(TimestampedModel):
         null=True, blank=True, editable=False, help_text="Its place among the pinned ones of its channel."
     )
 
+    search = LexemesField(sources={"title": HEADING})
+    lexemes_version = LexemesVersionField()
+
     objects: ClassVar[models.Manager[Thread]] = ThreadQuerySet.as_manager()
 
     class Meta:
@@ -108,9 +112,11 @@ class Thread(TimestampedModel):
                 name="thread_archived",
             ),
             models.Index(fields=["created_at"], condition=Q(imported_count__gt=0), name="thread_imported_at"),
-            GinIndex(SearchVector("title", config="simple"), name="thread_title_words"),
+            GinIndex(fields=["search"], name="thread_search"),
+            models.Index(fields=["-id"], condition=Q(lexemes_version=0), name="thread_lexemes_due"),
         ]
         triggers = [
+            loses_lexemes("title"),
             pgtrigger.Trigger(
                 name="dive_stands_in_its_thread",
                 operation=pgtrigger.Insert,

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.expressions import ArraySubquery
-from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
 from django.db.models import Exists, F, FilteredRelation, Func, Min, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
@@ -33,10 +32,11 @@ from openvibe.chat.models import (
     SavedMessage,
     StoredFile,
     Thread,
-    break_long_words,
 )
 from openvibe.chat.pages import PagedText, paged_text
 from openvibe.engines.llm.offline.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
+from openvibe.engines.search.expressions import parse_expression
+from openvibe.engines.search.lexeme_fields import matches_tsquery
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -199,8 +199,7 @@ def search_messages(
     since: date | None = None,
     until: date | None = None,
 ) -> QuerySet[Message]:
-    """Messages that hold the words (web search syntax), newest first, with `snippet`: HIT_START and HIT_END around
-    hits."""
+    """Messages that hold all the words, in the syntax of search expressions, newest first."""
     messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)
     filters: dict[str, Any] = {
         "thread__channel_id": channel_id,
@@ -214,20 +213,8 @@ def search_messages(
         filters["author_id"] = Subquery(author_ids[:1])
     messages = messages.filter(**{name: value for name, value in filters.items() if value is not None})
     if words:
-        query = SearchQuery(words, config="english", search_type="websearch")
-        messages = messages.filter(search=query).annotate(
-            snippet=SearchHeadline(
-                break_long_words("body"),
-                query,
-                config="english",
-                start_sel=HIT_START,
-                stop_sel=HIT_END,
-                max_words=40,
-                min_words=15,
-            )
-        )
-    else:
-        messages = messages.annotate(snippet=Value(""))
+        tsquery = parse_expression(words).all_words
+        messages = messages.filter(matches_tsquery("search", tsquery)) if tsquery else messages.none()
     return messages.select_related("thread__channel", "author__agent").order_by("-created_at", "-id")
 
 

@@ -12,6 +12,13 @@ from openvibe.chat.wiring import PLACE_SOURCES, Place, PlaceQuery
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 
+# A name as `PlaceQuery.like_patterns` reads it: without accents, as it is and with blanks for its signs; and with `ae`
+# for an umlaut.
+_NAME = """' ' || regexp_replace(normalize(lower({0}), NFKD), '[\u0300-\u036f''’]', '', 'g')
+        || ' ' || regexp_replace(normalize(lower({0}), NFKD), '[^[:alnum:]]+', ' ', 'g')
+        || ' ' || replace(replace(replace(replace(lower({0}), 'ä', 'ae'), 'ö', 'oe'), 'ü', 'ue'), 'ß', 'ss')
+        || ' ' || lower({0})"""
+
 _SELECT_NAMED = """
 SELECT to_json(ARRAY(
     SELECT json_build_array(t.id, t.title,
@@ -19,25 +26,25 @@ SELECT to_json(ARRAY(
         t.archived_at IS NOT NULL)
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
     WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
-        AND to_tsvector('simple'::regconfig, coalesce(t.title, '')) @@ %(words)s::tsquery
+        AND t.search @@ %(words)s::tsquery
     ORDER BY t.id = ANY(%(recent)s::bigint[]) DESC, t.archived_at IS NOT NULL, t.last_message_at DESC NULLS LAST,
         t.id DESC LIMIT %(limit)s
 )), to_json(ARRAY(
     SELECT json_build_array(c.id, c.name, c.is_private) FROM chat_channel c
     WHERE c.id = ANY(%(channels)s::bigint[]) AND c.first_participant_id IS NULL AND c.archived_at IS NULL
-        AND ' ' || c.name || ' ' || translate(c.name, '-_', '  ') LIKE ALL(%(patterns)s::text[])
+        AND {channel_name} LIKE ALL(%(patterns)s::text[])
     ORDER BY c.id = ANY(%(recent_channels)s::bigint[]) DESC, c.name LIMIT %(limit)s
 )), to_json(ARRAY(
     SELECT json_build_array(p.id, p.name, p.handle) FROM workspaces_participant p
     WHERE p.workspace_id = %(workspace)s AND p.kind = 'member' AND p.is_active
-        AND ' ' || lower(p.name) || ' ' || p.handle LIKE ALL(%(patterns)s::text[])
+        AND {person_name} || ' ' || p.handle LIKE ALL(%(patterns)s::text[])
         AND (NOT %(is_guest)s OR p.id = %(asker)s OR EXISTS (
             SELECT FROM chat_channelmembership s
             WHERE s.participant_id = p.id AND s.channel_id = ANY(%(channels)s::bigint[])
         ))
     ORDER BY p.name, p.id LIMIT %(limit)s
 ))
-"""
+""".replace("{channel_name}", _NAME.replace("{0}", "c.name")).replace("{person_name}", _NAME.replace("{0}", "p.name"))
 
 _SELECT_RECENT = """
 SELECT to_json(ARRAY(
@@ -71,7 +78,7 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
         "is_guest": access.is_guest,
         "limit": query.limit,
     }
-    ((threads, channels, people),) = fetch_prepared(_SELECT_NAMED if query.words else _SELECT_RECENT, values)
+    ((threads, channels, people),) = fetch_prepared(_SELECT_NAMED if query.like_patterns else _SELECT_RECENT, values)
     return [
         *(_thread_place(query, *row) for row in threads),
         *(_channel_place(query, *row) for row in channels),

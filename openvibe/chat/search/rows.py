@@ -17,6 +17,7 @@ from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.search.candidates import Corpus, Lookup
+from openvibe.engines.search.lexemes import lexeme_set
 from openvibe.engines.search.passages import best_passage_similarity
 from openvibe.engines.search.query import Query, QueryShape, term_bits_sql
 from openvibe.workspaces.access import Access
@@ -45,9 +46,8 @@ FROM chat_message e WHERE {in_question} AND {condition}),
 v AS MATERIALIZED (SELECT seq, -(own <#> %(vector)s::halfvec)::float4 AS own,
 -(pair <#> %(vector)s::halfvec)::float4 AS pair, parts FROM chat_messagevector
 WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimension)s AND {in_question})
-SELECT {columns}, string_agg(parts, ''::bytea), (SELECT json_agg(json_build_array(id, label, kind, {bits}))
-FROM (SELECT id, label, kind, name AS body, to_tsvector('english', name) AS search FROM workspaces_participant
-WHERE id IN (SELECT author FROM m) OFFSET 0) authors), {{space_size}}
+SELECT {columns}, string_agg(parts, ''::bytea), (SELECT json_agg(json_build_array(id, label, kind, name))
+FROM workspaces_participant WHERE id IN (SELECT author FROM m)), {{space_size}}
 FROM (SELECT m.*, coalesce(own, 'NaN') AS similarity, coalesce(pair, 'NaN') AS pair_similarity, parts,
 coalesce(length(parts), 0) AS passage_bytes FROM m LEFT JOIN v ON v.seq = m.seq ORDER BY m.seq) ordered"""
 
@@ -91,7 +91,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MESSAGES = Corpus(
     table="chat_message",
-    text_sql="e.body",
     vector_table="chat_messagevector",
     item_column="message_id",
     index_prefix="message_vector_hnsw",
@@ -102,10 +101,10 @@ OLDER = Lookup(nearest=_BY_SIGNS, max_lexical_hits=25, max_vector_hits=20, rare_
 
 
 class Author(NamedTuple):
-    """`tokens`: what the name costs in front of a text; `held`: bits of the terms that it holds."""
+    """`tokens`: what the name costs in front of a text; `is_named`: whether the question holds a word of it."""
 
     tokens: int
-    held: int
+    is_named: bool
     is_person: bool
 
 
@@ -140,8 +139,14 @@ def read_messages(
         best = best_passage_similarity(passages, sizes, query.embedding.vector)
         messages["similarity"][is_long] = np.maximum(messages["similarity"][is_long], best)
     return messages, {
-        pk: Author(name_tokens(name), held, kind not in ASSISTANT_KINDS) for pk, name, kind, held in authors or ()
+        pk: Author(name_tokens(label), _is_named(name, query), kind not in ASSISTANT_KINDS)
+        for pk, label, kind, name in authors or ()
     }
+
+
+def _is_named(name: str, query: Query) -> bool:
+    lexemes = name_lexemes(name)
+    return any(term.is_held_by(lexemes) for term in query.terms)
 
 
 @cache
@@ -174,6 +179,11 @@ def _read_arrays(arrays: Sequence[bytes | None]) -> NDArray[Any]:
 
 _ARRAY_HEADER_BYTES = 20
 """Dimensions, whether any is NULL, the type, how many and from which on; each element follows its length."""
+
+
+@lru_cache(maxsize=4_096)
+def name_lexemes(name: str) -> frozenset[str]:
+    return lexeme_set(name)
 
 
 @lru_cache(maxsize=4_096)

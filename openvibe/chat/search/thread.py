@@ -16,7 +16,7 @@ from openvibe.engines.search.query import Query, parse_query
 from openvibe.engines.search.ranking import rank
 from openvibe.engines.search.selection import select
 from openvibe.engines.search.values import Candidates, Floats, has_vectors
-from openvibe.engines.text.words import asks_for_several
+from openvibe.engines.text.stop_phrases import asks_for_several
 from openvibe.workspaces.access import Access
 
 
@@ -149,6 +149,7 @@ def _build_candidates(
         seconds=messages["microseconds"] / 1e6,
         by_named=names[:, 1] != 0,
         by_person=names[:, 2] != 0,
+        is_exact=query.is_exact(messages["held"].astype(np.int64)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from openvibe.chat.models import Message
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.engines.search.candidates import Lookup, inline_ids_sql
+from openvibe.engines.search.expressions import SearchExpression, parse_expression
+from openvibe.engines.search.lexeme_fields import matches_tsquery
 from openvibe.engines.search.passages import similarity_with_passages
-from openvibe.engines.search.query import Query, parse_query, term_bits_sql
+from openvibe.engines.search.query import MAX_SEARCHED_TERMS, Query, parse_query, term_bits_sql
 from openvibe.engines.search.values import Candidates
 from openvibe.workspaces.access import Access
 
@@ -34,14 +37,23 @@ def best_messages(
     max_hits: int = 50,
     kinds: Sequence[str] = SEARCHED_KINDS,
     are_few: bool = False,
+    has_operators: bool = False,
 ) -> list[Message]:
     """The messages that bear on the question, at most `max_hits` of these, which are those the asker may see; best
     first.
 
-    `are_few`: they may be few of all that were said, by a filter or because the asker sees few. Nothing in a question
-    is an operator; a question without words finds nothing.
+    `are_few`: they may be few of all that were said, by a filter or because the asker sees few. `has_operators`:
+    quotes, minuses and stars mean what they do in a search field; else nothing in a question is an operator. A question
+    without words finds nothing.
     """
-    query = parse_query(access.workspace_id, question)
+    expression = parse_expression(question) if has_operators else SearchExpression(question)
+    if expression.condition:
+        messages = messages.filter(matches_tsquery("search", expression.condition))
+        are_few = True
+    query = parse_query(access.workspace_id, expression.question)
+    if expression.prefixes:
+        terms = (*expression.prefixes, *query.terms)[:MAX_SEARCHED_TERMS]
+        query = replace(query, terms=terms, exact=None)
     if query.is_empty:
         return []
     searchable = messages.filter(state__in=("complete", "stopped"), deleted_at=None, kind__in=kinds)
@@ -70,4 +82,5 @@ def _load_candidates(query: Query, condition: str, filtered_ids: str) -> Candida
         if query.embedding
         else None,
         fingerprints=numbers[:, 2],
+        is_exact=query.is_exact(numbers[:, 3]),
     )

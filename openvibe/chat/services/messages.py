@@ -31,19 +31,21 @@ from openvibe.chat.wiring import agent_posted, message_posted, message_revised, 
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.search.lexemes import BODY, VERSION, make_tsvector
 from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
 from openvibe.engines.text.mentions import mentioned_handles
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 # All of a message in one statement: every round trip to the database is a good part of what a message costs.
-# What the database does by itself (models): the next seq of the thread, the event, the text index. Nothing is
+# What the database does by itself (models): the next seq of the thread, the event. Nothing is
 # stored when the author said it before under the same client_id.
 INSERT_MESSAGE = """
 WITH said AS (
-    INSERT INTO chat_message (thread_id, author_id, kind, state, body, call_id, client_id, token_count)
+    INSERT INTO chat_message (thread_id, author_id, kind, state, body, call_id, client_id, token_count, search,
+        lexemes_version)
     SELECT %(thread)s::bigint, %(author)s::bigint, %(kind)s::text, 'complete', %(body)s::text, %(call_id)s::text,
-        %(client_id)s::text, %(tokens)s::int
+        %(client_id)s::text, %(tokens)s::int, %(search)s::tsvector, %(lexemes_version)s::smallint
     WHERE %(client_id)s::text = '' OR NOT EXISTS (
         SELECT FROM chat_message WHERE thread_id = %(thread)s::bigint AND author_id = %(author)s::bigint
         AND client_id = %(client_id)s::text AND client_id <> ''
@@ -190,6 +192,8 @@ def _insert_message(
         "call_id": message.call_id,
         "client_id": message.client_id,
         "tokens": message.token_count,
+        "search": make_tsvector((message.body, BODY)),
+        "lexemes_version": VERSION,
         "handles": _handles_to_name(message, by),
         "by_person": not by.is_agent,
         "draft_version": draft_version[:8],
@@ -282,7 +286,7 @@ def finish_reply(*, reply: Message, body: str, state: str) -> Message:
     """The last words of an agent's reply: counted, its mentions recorded (they are shown and trigger nothing)."""
     current: Message = _locked_reply.objects(reply.pk)[0]
     current.body, current.token_count, current.state = body, count_tokens(body), state
-    current.save(update_fields=["body", "token_count", "state"])
+    current.save(update_fields=["body", "token_count", "state", "search", "lexemes_version"])
     create_mentions(current)
     return current
 
@@ -331,7 +335,7 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
     MessageRevision.objects.create(message=current, body=current.body)
     former = current.body
     current.body, current.token_count, current.edited_at = text, count_tokens(text), timezone.now()
-    current.save(update_fields=["body", "token_count", "edited_at"])
+    current.save(update_fields=["body", "token_count", "edited_at", "search", "lexemes_version"])
     mentions = Mention.objects.filter(message=current).exclude(participant__handle__in=mentioned_handles(text))
     mentions.exclude(participant__in=current.thread.channel.direct_ids, participant__kind="agent").delete()
     create_mentions(current, by)

@@ -3,7 +3,6 @@ may still stand."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from django.contrib.postgres.search import SearchQuery
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 from django.urls import reverse
@@ -14,6 +13,9 @@ from openvibe.chat.models import Attachment, Channel, Image, Message, Thread
 from openvibe.chat.services.messages import delete_message, describe_image
 from openvibe.chat.services.permissions import may_manage_channel, may_manage_thread
 from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
+from openvibe.engines.search.lexeme_fields import matches_tsquery
+from openvibe.engines.search.lexemes import phrase_term
+from openvibe.engines.text.tokenizer import tokenize
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Snippet, Workspace
 
@@ -41,8 +43,10 @@ def _quoting_messages(message: Message, quotation: Quotation) -> Iterator[Quotin
     for start in range(0, len(fragments), FRAGMENTS_A_QUERY):
         matches = Q()
         for fragment in fragments[start : start + FRAGMENTS_A_QUERY]:
-            matches |= Q(search=SearchQuery(fragment, config="english", search_type="phrase"))
-        yield from _as_texts(far.filter(matches).order_by("-id")[:MAX_HITS_A_QUERY])
+            if tokens := list(tokenize(fragment)):
+                matches |= Q(matches_tsquery("search", phrase_term(tokens).tsquery()))
+        if matches:
+            yield from _as_texts(far.filter(matches).order_by("-id")[:MAX_HITS_A_QUERY])
 
 
 def _as_texts(messages: QuerySet[Message]) -> Iterator[QuotingText]:

@@ -22,9 +22,10 @@ from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.chat.search.workspace import best_messages
 from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number
 from openvibe.chat.wiring import PlaceQuery
+from openvibe.engines.search.expressions import parse_expression
+from openvibe.engines.search.lexemes import find_matches
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.engines.text.markdown import plain_text
-from openvibe.engines.text.words import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 MAX_BEST_HITS = PAGE_SIZE
@@ -37,7 +38,7 @@ EXCERPT_CHARACTERS = 240
 MAX_QUERY_CHARACTERS = 400
 SHOWN_FILTERS = ("channel", "author", "kind", "since", "until")
 FILTERS = ("thread", *SHOWN_FILTERS)
-OPERATORS = re.compile(r'"|(?:^|\s)-\w|\sOR\s')
+ALTERNATIVES = re.compile(r"\sOR\s")
 
 
 def _quote(value: Any) -> str:
@@ -101,7 +102,8 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     """`q`; `channel`, `thread`, `author`, `kind`, `since` and `until` narrow it; `order` is `best` or `newest`.
 
     The best match understands a question: any of its words, and what is near in meaning. The newest holds all words
-    that are asked for, in web search syntax, and that is what is meant where a query uses it.
+    that are asked for. In both, phrases stand in quotes, `-word` is left out, `word*` begins a word; a query with `OR`
+    is one for the newest.
     """
     params = {
         name: value.replace("\x00", "")[:MAX_QUERY_CHARACTERS].strip() for name, value in request.GET.dict().items()
@@ -109,7 +111,9 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     words, groups = params.get("q", ""), []
     page: OpenEndedPage[Message] | None = None
     count, is_capped = 0, False
-    is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
+    is_best_match = (
+        bool(words) and (params.get("order") or ("newest" if ALTERNATIVES.search(words) else "best")) == "best"
+    )
     filters = FiltersForm(request.GET)
     is_valid = filters.is_valid()
     thread_id, kind = filters.cleaned_data.get("thread"), filters.cleaned_data.get("kind", "")
@@ -127,7 +131,9 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         if is_best_match:
             kinds = [kind] if kind else SEARCHED_KINDS
             are_few = request.access.is_guest or any(params.get(name) for name in FILTERS)
-            best = best_messages(request.access, words, hits, max_hits=MAX_BEST_HITS, kinds=kinds, are_few=are_few)
+            best = best_messages(
+                request.access, words, hits, max_hits=MAX_BEST_HITS, kinds=kinds, are_few=are_few, has_operators=True
+            )
             page, count, is_capped = OpenEndedPage(best, 1, False), len(best), len(best) == MAX_BEST_HITS
         else:
             page, count, is_capped = newest_messages(hits, page_number(request))
@@ -189,21 +195,23 @@ def group_by_thread(hits: Iterable[Message], words: str) -> list[tuple[Thread, l
 
 def excerpt(hit: Message, words: str) -> SafeString:
     """What the message says around the words found, escaped, those words marked."""
-    search_snippet: str = hit.snippet  # type: ignore[attr-defined]  # annotated by the search
-    snippet = search_snippet or excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)
+    snippet = excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)
     safe = str(conditional_escape(" ".join(snippet.split())))
     return SafeString(safe.replace(HIT_START, "<mark>").replace(HIT_END, "</mark>"))
 
 
 def excerpt_around(text: str, words: str) -> str:
-    """An excerpt of at most 240 characters from the first word of the question on, its words between HIT_START and
-    HIT_END."""
-    terms = [
-        (r"(?<!\w)" if term.isascii() else "") + re.escape(term[: max(3, len(term) - 2)]) for term in query_terms(words)
-    ]
-    pattern = re.compile(rf"(?:{'|'.join(terms)})\w*", re.IGNORECASE) if terms else None
-    first = pattern.search(text) if pattern else None
-    start = max(first.start() - EXCERPT_CHARACTERS // 3, 0) if first else 0
-    end = start + EXCERPT_CHARACTERS
-    window = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
-    return pattern.sub(lambda word: f"{HIT_START}{word[0]}{HIT_END}", window) if pattern else window
+    """An excerpt of at most 240 characters from shortly before the first word of the question, its words between
+    HIT_START and HIT_END."""
+    expression = parse_expression(words)
+    matches = find_matches(text, expression.question, *expression.prefixes)
+    start = max(matches[0][0] - EXCERPT_CHARACTERS // 3, 0) if matches else 0
+    end = min(start + EXCERPT_CHARACTERS, len(text))
+    pieces = ["…" if start else ""]
+    place = start
+    for first, last in matches:
+        if first >= end:
+            break
+        pieces += (text[place:first], HIT_START, text[first : min(last, end)], HIT_END)
+        place = min(last, end)
+    return "".join((*pieces, text[place:end], "…" if end < len(text) else ""))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.engines.database.prepared_statements import fetch_prepared, fetch_unprepared
+from openvibe.engines.search.lexemes import Term
 from openvibe.engines.search.query import Query, QueryShape
 from openvibe.engines.search.ranking import idf, rank
 from openvibe.engines.search.selection import select
@@ -48,7 +49,17 @@ class TableStatistics:
 
     def document_frequency(self, lexeme: str) -> float:
         """The number of texts that hold it, about, at most."""
-        return self.document_frequencies.get(lexeme.strip("'"), self.max_unlisted_frequency)
+        return self.document_frequencies.get(lexeme, self.max_unlisted_frequency)
+
+    def term_frequency(self, term: Term, *, unlisted: float | None = None) -> float:
+        """The number of texts that hold a term, about, at most; `unlisted`: of a lexeme that is not among the most
+        frequent."""
+        rarest = self.max_unlisted_frequency if unlisted is None else unlisted
+        frequency = self.document_frequencies.get
+        return sum(
+            min(max(frequency(operand.lexeme, rarest) for operand in place) for place in phrase)
+            for phrase in term.alternatives
+        )
 
 
 _statistics_cache: dict[tuple[str, str], tuple[float, TableStatistics]] = {}
@@ -120,9 +131,6 @@ WHERE {condition} ORDER BY {weight} DESC, id DESC LIMIT {most}"""
 _BY_FREQUENT_WORD = """SELECT id FROM {texts} e WHERE search @@ %(words)s::tsquery AND {condition}
 ORDER BY id DESC LIMIT {most}"""
 
-_BY_SUBSTRING = """SELECT id FROM {texts} e WHERE strpos({text}, {substring}) > 0 AND {condition}
-ORDER BY id DESC LIMIT {most}"""
-
 _BY_COMPARING = """SELECT id FROM (SELECT e.id, v.own <#> %(vector)s::halfvec AS far FROM {vectors} v
 JOIN {texts} e ON e.id = v.{item} WHERE v.space_id = %(space)s AND v.dimension = %(dimension)s AND {condition}
 OFFSET 0) compared ORDER BY far LIMIT {most}"""
@@ -142,6 +150,9 @@ _FILTERED_SQL = """WITH filtered(id) AS MATERIALIZED ({filtered_ids} LIMIT {comp
 AND space_id = %(space)s AND dimension = %(dimension)s ORDER BY own <#> %(vector)s::halfvec LIMIT {most})"""
 _HNSW_SETTINGS_IF_MANY = """CASE WHEN (SELECT count(*) FROM filtered) = {compared} THEN {settings} END"""
 
+_EXACT_WEIGHT = 1_000_000.0
+"""More than all words together: what stands there as it was asked for is among the texts that are ranked."""
+
 _IS_VALID_INDEX = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
 _SPACE_SIZE = """SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %(space)s LIMIT {most}) counted"""
@@ -156,7 +167,7 @@ class WordLookup(NamedTuple):
 
 class Lookup(NamedTuple):
     """How texts are looked up: for each condition so many by words (`rare_words_only`: not by words that many texts
-    hold, nor by parts of words) and so many by meaning.
+    hold) and so many by meaning.
 
     `filtered_ids`: where the conditions may leave few texts, a SELECT of the ids of these; its first 1,000 are compared
     one by one, whatever else is found. `is_large`: whether vectors are found by the HNSW index, where it stands; None:
@@ -173,14 +184,13 @@ class Lookup(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """A table of texts with a tsvector `search`, called `e` in conditions; `text_sql` is SQL for what a text says.
+    """A table of texts with a tsvector `search`, called `e` in conditions.
 
     `vector_table` is the table of their vectors, which names them in its column `item_column`; `index_prefix` begins
     the names of its HNSW indexes, which end in the dimension.
     """
 
     table: LiteralString
-    text_sql: LiteralString
     vector_table: LiteralString
     item_column: LiteralString
     index_prefix: LiteralString
@@ -223,13 +233,13 @@ class Corpus:
 
     def _word_lookup(self, query: Query) -> WordLookup | None:
         """What to look up so that about MAX_MATCHES texts of all match; the rarest word where all match more."""
-        lexemes = [term.text for term in query.terms if term.is_indexed]
-        if not lexemes:
+        terms = [*query.terms, *([query.exact] if query.exact else [])]
+        if not terms:
             return None
         statistics = table_statistics(self.table)
-        if tsquery := build_tsquery(lexemes, statistics, MAX_MATCHES):
+        if tsquery := build_tsquery(terms, statistics, MAX_MATCHES):
             return WordLookup(tsquery, True)
-        return WordLookup(min(lexemes, key=statistics.document_frequency), False)
+        return WordLookup(min(terms, key=statistics.term_frequency).text, False)
 
     def _word_values(self, query: Query, lookup: WordLookup | None) -> dict[str, object]:
         """Values of the placeholders in `_BY_RARE_WORDS`: squares, so that two rare words outweigh one and any number
@@ -237,9 +247,14 @@ class Corpus:
         if lookup is None:
             return {}
         statistics = table_statistics(self.table)
-        frequencies = [statistics.document_frequencies.get(term.text.strip("'"), 0.0) for term in query.terms]
+        frequencies = [statistics.term_frequency(term, unlisted=0.0) for term in query.terms]
         weights = np.square(idf(frequencies, statistics.corpus_size)).tolist()
-        return {"words": lookup.tsquery, **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)}}
+        exact = {"exact_weight": _EXACT_WEIGHT} if query.exact else {}
+        return {
+            "words": lookup.tsquery,
+            **exact,
+            **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)},
+        }
 
     def top_hits(self, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
         """Places and scores of those that bear on the question, the best first."""
@@ -289,18 +304,19 @@ def _candidates_statement(
 ) -> str:
     """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are."""
     parts: list[sql.Composable] = []
+    weights = [(f"term{index}", f"weight{index}") for index in range(shape.terms)]
+    if shape.has_exact:
+        weights.append(("exact", "exact_weight"))
     weight = sql.SQL(" + ").join(
         sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(
-            sql.Placeholder(f"term{index}"), sql.Placeholder(f"weight{index}")
+            sql.Placeholder(tsquery), sql.Placeholder(value)
         )
-        for index, is_indexed in enumerate(shape)
-        if is_indexed
+        for tsquery, value in weights
     )
     names = {
         "texts": sql.Identifier(corpus.table),
         "vectors": sql.Identifier(corpus.vector_table),
         "item": sql.Identifier(corpus.item_column),
-        "text": sql.SQL(corpus.text_sql),
         "dimension": sql.Literal(dimension),
         "settings": sql.SQL(_HNSW_SETTINGS),
     }
@@ -321,14 +337,6 @@ def _candidates_statement(
             )
         elif has_rare_words is not None:
             parts.append(sql.SQL(_BY_FREQUENT_WORD).format(**names, condition=condition, most=lookup.max_lexical_hits))
-        for index, is_indexed in enumerate(shape):
-            if not (is_indexed or lookup.rare_words_only):
-                substring = sql.Placeholder(f"term{index}")
-                parts.append(
-                    sql.SQL(_BY_SUBSTRING).format(
-                        **names, substring=substring, condition=condition, most=lookup.max_lexical_hits // 2
-                    )
-                )
         if dimension:
             parts.append(sql.SQL(lookup.nearest).format(**names, condition=condition, most=lookup.max_vector_hits))
     texts = sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts or [sql.SQL("SELECT NULL::bigint")])
@@ -344,24 +352,24 @@ def _candidates_statement(
     return sql.SQL(columns).format(ids=ids, space_size=size).as_string()
 
 
-def build_tsquery(lexemes: Sequence[str], statistics: TableStatistics, max_matches: float) -> str:
-    """A tsquery: rare words each by itself, the others two by two, as long as not too many texts are expected to
+def build_tsquery(terms: Sequence[Term], statistics: TableStatistics, max_matches: float) -> str:
+    """A tsquery: rare terms each by itself, the others two by two, as long as not too many texts are expected to
     hold them. Empty when all of them are too frequent."""
     remaining = max_matches
     lookups: list[str] = []
-    frequent: list[str] = []
-    for lexeme in sorted(lexemes, key=statistics.document_frequency):
-        if statistics.document_frequency(lexeme) <= remaining:
-            remaining -= statistics.document_frequency(lexeme)
-            lookups.append(lexeme)
+    frequent: list[Term] = []
+    for term in sorted(terms, key=statistics.term_frequency):
+        if statistics.term_frequency(term) <= remaining:
+            remaining -= statistics.term_frequency(term)
+            lookups.append(term.text)
         else:
-            frequent.append(lexeme)
+            frequent.append(term)
     corpus_size = max(statistics.corpus_size, 1.0)
     for first, second in combinations(frequent[:MAX_PAIRED_TERMS], 2):
-        remaining -= statistics.document_frequency(first) * statistics.document_frequency(second) / corpus_size
+        remaining -= statistics.term_frequency(first) * statistics.term_frequency(second) / corpus_size
         if remaining >= 0:
-            lookups.append(f"({first} & {second})")
-    return " | ".join(lookups)
+            lookups.append(f"(({first.text}) & ({second.text}))")
+    return " | ".join(dict.fromkeys(lookups))
 
 
 def standalone_scores(candidates: Candidates) -> Floats:
@@ -392,6 +400,8 @@ def _corpus_size(hits: NDArray[np.uint8]) -> int:
 def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
     """A mask of those that bear on the question at all: they hold a word of it, or are near enough in meaning."""
     has_term: NDArray[np.bool_] = np.asarray(candidates.hits.any(axis=1))
+    if candidates.is_exact is not None:
+        has_term |= candidates.is_exact
     cosine = candidates.similarity
     if not has_vectors(cosine):
         return has_term

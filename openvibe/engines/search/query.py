@@ -1,19 +1,18 @@
-"""A search query as PostgreSQL runs it: terms as lexemes, or as substrings where the index has none (CJK); a vector."""
+"""A search query as PostgreSQL runs it: terms as tsqueries, what stands exactly as it was asked for, a vector."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.engines.database.prepared_statements import fetch_prepared
+from openvibe.engines.search.lexemes import EXACT, Term, exact_term, question_terms
 from openvibe.engines.search.spaces import QueryVector, embed_query
-from openvibe.engines.text.words import is_cjk, query_terms, strip_stop_words
+from openvibe.engines.text.words import strip_stop_words
 
 MAX_QUERY_CHARACTERS = 4_000
 """Characters of a question that are read."""
@@ -21,26 +20,23 @@ MAX_QUERY_CHARACTERS = 4_000
 MAX_SEARCHED_TERMS = 16
 """Terms of a question that are looked for, the longest first."""
 
-_SELECT_LEXEMES = """SELECT to_tsquery('english', '''' || word || '''')::text
-FROM unnest(%s::text[]) WITH ORDINALITY asked (word, place) ORDER BY place"""
+_EXACT_BIT = MAX_SEARCHED_TERMS
 
 
-QueryShape = tuple[bool, ...]
-"""The shape: for each term, whether it is indexed: questions of one shape are asked with the same statement."""
+class QueryShape(NamedTuple):
+    """How many terms, and whether it is looked for as it stands: queries of one shape are asked with one statement."""
 
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """`text` is a tsquery of one word, or, where the text index knows no such words (CJK), what the text holds."""
-
-    text: str
-    is_indexed: bool
+    terms: int
+    has_exact: bool
 
 
 @dataclass(frozen=True)
 class Query:
+    """`exact`: what was asked for as it stands, where that may be what is looked for."""
+
     terms: tuple[Term, ...]
     embedding: QueryVector | None
+    exact: Term | None = None
 
     @cached_property
     def vector_literal(self) -> str:
@@ -67,7 +63,8 @@ class Query:
     @property
     def values(self) -> dict[str, str]:
         """The values of the placeholders in `term_bits_sql`."""
-        return {f"term{position}": term.text for position, term in enumerate(self.terms)}
+        exact = {"exact": self.exact.tsquery(EXACT)} if self.exact else {}
+        return {f"term{position}": term.text for position, term in enumerate(self.terms)} | exact
 
     @property
     def vector_parameters(self) -> dict[str, str | int]:
@@ -78,7 +75,11 @@ class Query:
 
     @property
     def shape(self) -> QueryShape:
-        return tuple(term.is_indexed for term in self.terms)
+        return QueryShape(len(self.terms), self.exact is not None)
+
+    def is_exact(self, bits: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """A mask of the rows that hold what was asked for as it stands; None where that was not looked for."""
+        return None if self.exact is None else (bits >> _EXACT_BIT & 1).astype(np.bool_)
 
     def hits(self, bits: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Rows × terms: 1 where a row holds a term."""
@@ -86,14 +87,14 @@ class Query:
 
 
 def term_bits_sql(shape: QueryShape) -> sql.Composable:
-    """The terms that a row with the columns `search` and `body` holds: an int4 with a bit for each, by place."""
+    """The terms that a row with the column `search` holds: an int4 with a bit for each, by place, and one for what was
+    asked for as it stands."""
+    bits = [(f"term{position}", position) for position in range(shape.terms)]
+    if shape.has_exact:
+        bits.append(("exact", _EXACT_BIT))
     cases = [
-        sql.SQL(
-            "CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END"
-            if is_indexed
-            else "CASE WHEN strpos(body, {}) > 0 THEN {} ELSE 0 END"
-        ).format(sql.Placeholder(f"term{position}"), 1 << position)
-        for position, is_indexed in enumerate(shape)
+        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(sql.Placeholder(name), 1 << position)
+        for name, position in bits
     ]
     return sql.SQL(" | ").join(cases) if cases else sql.SQL("0")
 
@@ -101,7 +102,7 @@ def term_bits_sql(shape: QueryShape) -> sql.Composable:
 def parse_query(workspace_id: int, question: str) -> Query:
     """Any text will do as a question: nothing in it is an operator, nothing in it is an error."""
     (terms,) = parse_terms(question)
-    return Query(terms, embed_question(workspace_id, question))
+    return Query(terms, embed_question(workspace_id, question), exact_term(_readable(question)))
 
 
 def embed_question(workspace_id: int, question: str) -> QueryVector | None:
@@ -110,38 +111,16 @@ def embed_question(workspace_id: int, question: str) -> QueryVector | None:
 
 
 def parse_terms(*texts: str) -> list[tuple[Term, ...]]:
-    """The telling terms of each text, MAX_SEARCHED_TERMS in all, each with the first text that holds it. One statement
-    for all of them, and none for words that were asked for lately."""
-    words_by_text = [query_terms(_readable(text))[:MAX_SEARCHED_TERMS] for text in texts]
-    words = tuple(dict.fromkeys(chain.from_iterable(words_by_text)))[:MAX_SEARCHED_TERMS]
-    term_by_word = _parse_words(words)
+    """The telling terms of each text, MAX_SEARCHED_TERMS in all, each with the first text that holds it."""
     earlier_terms: set[Term] = set()
     terms_by_text = []
-    for text_words in words_by_text:
-        terms = dict.fromkeys(term for word in text_words if (term := term_by_word.get(word)))
-        terms_by_text.append(tuple(term for term in terms if term not in earlier_terms))
+    for text in texts:
+        terms = [term for term in question_terms(_readable(text)) if term not in earlier_terms]
+        terms = terms[: MAX_SEARCHED_TERMS - len(earlier_terms)]
+        terms_by_text.append(tuple(terms))
         earlier_terms.update(terms)
     return terms_by_text
 
 
 def _readable(text: str) -> str:
     return text[:MAX_QUERY_CHARACTERS].replace("\x00", " ")
-
-
-_UNKNOWN = Term("", is_indexed=False)
-_terms: dict[str, Term | None] = {}
-"""The terms of the latest words, each as the index stems it; None for what is a stop word to the index."""
-
-_MAX_CACHED_TERMS = 20_000
-
-
-def _parse_words(words: Sequence[str]) -> dict[str, Term | None]:
-    """The terms of the words, as `_terms` holds them. One statement for those that are new."""
-    term_by_word = {word: term for word in words if (term := _terms.get(word, _UNKNOWN)) is not _UNKNOWN}
-    if new_words := [word for word in words if word not in term_by_word]:
-        if len(_terms) > _MAX_CACHED_TERMS:
-            _terms.clear()
-        for word, (lexeme,) in zip(new_words, fetch_prepared(_SELECT_LEXEMES, [new_words]), strict=True):
-            term = Term(word, is_indexed=False) if is_cjk(word) else Term(lexeme, is_indexed=True) if lexeme else None
-            term_by_word[word] = _terms[word] = term
-    return term_by_word

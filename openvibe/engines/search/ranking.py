@@ -63,6 +63,9 @@ _PERSON_WEIGHT: Final = 0.1
 """Standard deviations by which a text gains that is said by somebody the question names; by a person in a thread with
 assistants: these repeat what people say."""
 
+_EXACT_WEIGHT: Final = 100.0
+"""What a text gains that holds what was asked for as it stands: more than anything else could add up to."""
+
 _LENGTH_WEIGHT: Final = 0.25
 """Standard deviations by which a text of a conversation gains for each that its length (logarithm) stands out: "ok" and
 "see you" answer nothing. After Singhal, Buckley and Mitra, "Pivoted Document Length Normalization" (1996): what is
@@ -106,11 +109,12 @@ def rank(
     if use_neighbours:
         score = score + _LENGTH_WEIGHT * z_scores(np.log(np.maximum(candidates.words, 1)).astype(np.float32))
     score = z_scores(score)
-    own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0))
+    lift = 0.0 if candidates.is_exact is None else _EXACT_WEIGHT * candidates.is_exact.astype(np.float32)
+    own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0)) + lift
     if not use_neighbours:
-        return score.astype(np.float32)
+        return np.asarray(score + lift, np.float32)
     weight = _SCATTERED_WEIGHT if is_scattered else 1.0
-    return (own + weight * _neighbour_scores(score, candidates)).astype(np.float32)
+    return np.asarray(own + weight * _neighbour_scores(score, candidates), np.float32)
 
 
 def _add_speaker_weights(score: Floats, candidates: Candidates) -> Floats:

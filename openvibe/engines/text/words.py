@@ -1,207 +1,119 @@
-"""Words of a question: its terms without stop words, CJK runs as bigrams; and turns of phrase that say how an answer is
-wanted, not what it is about. Pure: no Django, no database.
-
-"Can you list, in the order in which they came up, …" is said of anything, and its words stand in texts that have
-nothing to do with what follows. They are known as phrases, kept here by language, rather than as stop words, because
-each of the words alone may be what is asked for: the guest list, an order of seeds, the meeting on Friday. The list
-holds turns of phrase that grammars and phrase books give for asking, none of a conversation's subjects.
-"""
+"""Words of a question: those that tell what it is about, without stop words and stop phrases of its language. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
 
-MAX_PHRASED_CHARACTERS: Final = 600
-"""A longer question says mostly what it is about: it is taken as it stands."""
+from openvibe.engines.text.languages import (
+    ENGLISH,
+    QUERY_STOP_WORDS,
+    STOP_WORDS,
+    STOP_WORDS_BY_LANGUAGE,
+    detect_language,
+)
+from openvibe.engines.text.stop_phrases import strip_stop_phrases
+from openvibe.engines.text.tokenizer import Token, tokenize
 
-_ENGLISH: Final = r"""
-(?:(?:can|could|would|will) you(?: please)?|please)
-  (?: (?:list|name|enumerate|outline|recap|recall|provide|give|show|tell|remind|find|walk|summari[sz]e|describe
-  |explain)
-  (?: (?:me|us))?(?: (?:of|through|again))?)?
-(?:^|(?<=[.!?:;,]\s)|(?<=\band\s))
-  (?:list|name|enumerate|outline|recap|recall|provide|give|show|tell|remind|walk)(?: (?:me|us))?
-  (?= (?:all|every|each|everything|everyone|everybody|the|a|of|about|which|what|who|when|where|how|in|through|any
-  |some)\b)
-(?:i am|i'm|i was) (?:trying to remember|wondering|curious|looking back(?: (?:at|on))?)
-(?:do|can|did) you (?:still )?(?:remember|recall|know)
-(?:i )?(?:wanted|want|would like|would love|need|'d like) to (?:know|follow up on|go back to|hear|find out)
-(?:going|coming|looking|thinking) back (?:to|at|on)|(?:follow|following) up on
-(?:based on|according to|considering|given|judging by) (?:what|everything|all)(?: that)?
-  (?: (?:i|we|you|they)(?:'ve| have)? (?:said|told|discussed|mentioned|shared|talked about))?
-(?:i|we|you|he|she|they|it|that|this|which|were|was|been|have|has|had|ever|first|last|also|did \w+)?\ ?
-  \b(?:brought up|bring up|brings up|bringing up|came up|come up|comes up|coming up|touched (?:up)?on
-  |touch (?:up)?on|went over)
-(?:in |by |list |give |show )?(?:the |which |what |their |its )?(?:exact |right |correct |chronological )?(?:order
-  |sequence)
-  (?: (?:in|of) which| that they| from first to last| they)
-in (?:the )?(?:exact |right |correct |chronological )?(?:order|sequence)
-(?:in )?(?:which|what) (?:order|sequence)
-chronologically|from (?:the )?(?:first|earliest|oldest) to (?:the )?(?:last|latest|newest)|one after the other
-  |step by step
-(?:all|each|every)(?: of)?(?: the)? (?:single )?(?:times?|occasions?|instances?|mentions?|occurrences?)(?: (?:that
-  |when|where|of|in which))?
-how (?:many times|often)|so far|over time|over the (?:course|months|weeks|years)(?: of)?|in (?:the course|total|all
-  |detail|short|brief)(?: of)?
-(?:in|during|throughout|across|over|from|within|of|at) (?:all )?(?:of )?(?:the|our|this|that|these|those|my|your
-  |all|any)
-  (?: (?:whole|entire|full|previous|earlier|past|last|first|long|different|many))*
-  (?: (?:conversation|chat|discussion|thread|talk|meeting|session|message|exchange|dialogue|transcript)s?)\b
-throughout|overall|altogether
-(?:the |any |some |all )*(?:different|various|several|main|key|many) (?:aspect|item|thing|point|topic|subject
-  |matter|detail|step|part)s?
-  (?: (?:of|about|that|which|on))?
-(?:mention|name|list|give|include)(?: me)? only(?: and only)?(?: the)? \w+ (?:item|thing|point|aspect|topic|name
-  |step|answer|event)s?
-(?:a |an |the )(?:comprehensive |complete |detailed |brief |short |clear |full |quick )*(?:summary|overview|list
-  |timeline|recap|rundown)
-  (?: of(?: (?:how|all|everything))?| (?:about|on))
-"""
-
-_GERMAN: Final = r"""
-(?:kannst|könntest|könnt|würdest) (?:du|ihr|sie)(?: mir| uns)?(?: bitte)?(?: noch)?(?: einmal| mal)?
-  (?: (?:sagen|auflisten|aufzählen|nennen|zeigen|erklären|beschreiben|zusammenfassen))?
-(?:^|(?<=[.!?:;,]\s))(?:bitte )?
-  (?:liste|zähle?|nenne?|zeige?|sage?|gib|erinnere?|fasse?|beschreibe?|erkläre?)\b(?: (?:mir|uns|mich|bitte))*
-(?:in welcher|in der|der) (?:richtigen |genauen |zeitlichen )?reihenfolge(?: nach)?(?:,? in der)?|der reihe nach
-  |chronologisch|nacheinander
-(?:jedes|alle|all die|wie viele) male?|wie oft|immer wenn|insgesamt|bisher|bislang|im laufe der zeit
-(?:in|aus|während|im laufe|im verlauf|über|bei)(?: (?:der|des|dem|den|unser(?:e[nmrs]?)?|dieser|diesem|dieses|all
-  |allen|ganzen|gesamten|letzten|bisherigen))+
-  (?: (?:gesprächs?|gesprächen?|unterhaltung(?:en)?|chats?|diskussion(?:en)?|besprechung(?:en)?|sitzung(?:en)?
-  |treffens?|threads?|nachrichten))\b
-(?:zur sprache|ins gespräch) (?:gekommen|gebracht|kam(?:en)?|brachten?)|(?:angesprochen|erwähnt|besprochen
-  |diskutiert|gesprochen|gesagt|erzählt|genannt)(?: (?:hat|habe|haben|hast|wurden?|worden))?
-(?:eine |die )(?:kurze |vollständige |genaue )*(?:zusammenfassung|übersicht|liste|aufzählung)(?: (?:der|des|von
-  |aller|über))
-weißt du noch|erinnerst du dich(?: noch)?(?: (?:an|daran))?
-"""
-
-_FRENCH: Final = r"""
-(?:peux-tu|pouvez-vous|pourrais-tu|pourriez-vous)(?: (?:me|nous))?
-  (?: (?:dire|lister|énumérer|citer|nommer|donner|rappeler|montrer|expliquer|décrire|résumer))?
-(?:^|(?<=[.!?:;,]\s))(?:liste[rz]?|énumère[rz]?|cite[rz]?|nomme[rz]?|donne[rz]?|rappelle[rz]?|montre[rz]?|dis|dites
-  |résume[rz]?|décri[st])\b
-  (?:-(?:moi|nous))?
-(?:dans|par) (?:quel|l'|l’)\ ?ordre(?: (?:chronologique|exact))?|chronologiquement|l'un après l'autre|étape par étape
-(?:toutes les|chaque|combien de) fois(?: (?:que|où))?|jusqu'ici|jusqu'à présent|au fil du temps|au total|en tout
-(?:dans|pendant|durant|lors de|au cours de|tout au long de|de)(?: (?:la|le|les|l'|notre|nos|cette|ces|toute|toutes
-  |tous))+
-  \ ?(?:conversation|discussion|réunion|échange|message|chat|fil|séance)s?\b
-(?:avons|ont|a|as|avez|ai|été)? ?(?:évoqué|mentionné|abordé|soulevé|discuté|parlé)e?s?
-(?:un |une |le |la )(?:bref |brève |court |complète? )*(?:résumé|liste|aperçu|énumération) (?:de |des |du )
-(?:te souviens-tu|vous souvenez-vous|tu te souviens)(?: de)?
-"""
-
-_SPANISH: Final = r"""
-(?:puedes?|podrías?|pueden|podrían)(?: (?:decir|listar|enumerar|nombrar|dar|recordar|mostrar|explicar|describir
-  |resumir)(?:me|nos)?)
-(?:^|(?<=[.!?:;,¿¡]\s)|(?<=[¿¡]))(?:lista|enumera|nombra|dime|dame|di|muéstrame|recuérdame|resume|describe
-  |explícame)\b
-en (?:qué|el|que) orden(?: (?:cronológico|exacto|en (?:el )?que))?|cronológicamente|uno tras otro|paso a paso
-(?:todas las|cada|cuántas) ve(?:z|ces)(?: que)?|hasta ahora|a lo largo del tiempo|en total
-(?:en|durante|a lo largo de|de)(?: (?:la|las|el|los|nuestra|nuestras|nuestro|nuestros|esta|este|estas|estos|toda
-  |todas|todos))+
-  (?: (?:conversaci[oó]n(?:es)?|discusi[oó]n(?:es)?|reuni[oó]n(?:es)?|charlas?|mensajes?|chats?|hilos?))\b
-(?:se )?(?:ha |han |hemos |he |has )?(?:mencion(?:ó|aron|ado|amos)|habl(?:ó|aron|ado|amos)|coment(?:ó|aron|ado
-  |amos)|trat(?:ó|aron|ado|amos))
-(?:un |una |el |la )(?:breve |corto |completa? )*(?:resumen|lista|enumeración) (?:de |del )
-(?:te acuerdas|recuerdas)(?: de)?
-"""
-
-
-def _compile(*phrases_by_language: str) -> re.Pattern[str]:
-    """One pattern of all phrases: each is a line, and an indented line goes on with the one before it."""
-    phrases = "\n".join(phrases_by_language).replace("\n  ", "")
-    alternatives = "|".join(line for line in phrases.splitlines() if line)
-    return re.compile(rf"(?<![^\W_])(?:{alternatives})(?![^\W_])", re.IGNORECASE)
-
-
-_STOP_PHRASES: Final = _compile(_ENGLISH, _GERMAN, _FRENCH, _SPANISH)
-
-_SEVERAL: Final = re.compile(
-    r"""(?<![^\W_])(?:
-    (?:list|name|enumerate)\ (?:me\ )?(?:all|every|each|everything|everyone|the)|(?:all|each
-    |every)\ (?:of\ )?(?:the\ )?(?:times?|occasions?|instances?|mentions?)
-    |(?:in\ )?(?:which|what|the)\ (?:\w+\ )?(?:order|sequence)\ (?:in\ which|did|do|were|was|they|have|has|i|we)
-    |chronological(?:ly)?
-    |how\ (?:many\ times|often)|name\ (?:all|them)
-    |(?:jedes|alle|wie\ viele)\ male?|wie\ oft|in\ welcher\ (?:\w+\ )?reihenfolge|chronologisch|(?:liste|nenne?
-    |zähle?)\ (?:mir\ )?alles?
-    |(?:toutes\ les|chaque|combien\ de)\ fois|(?:dans|par)\ quel\ ordre|chronologiquement|(?:liste[rz]?
-    |énumère[rz]?|cite[rz]?)(?:-moi)?\ tou[ts]\w*
-    |(?:todas\ las|cada|cuántas)\ ve(?:z|ces)|en\ qué\ orden|cronológicamente|(?:lista|enumera|nombra)\ tod[oa]s?
-    )(?![^\W_])""",
-    re.IGNORECASE | re.VERBOSE,
+__all__ = (
+    "STOP_WORDS",
+    "cjk_bigrams",
+    "is_stop_pair",
+    "query_terms",
+    "query_tokens",
+    "strip_stop_words",
+    "text_language",
 )
 
-
-@lru_cache(maxsize=1_024)
-def strip_stop_phrases(question: str) -> str:
-    """The question without its stop phrases; it may be empty."""
-    return _STOP_PHRASES.sub(" ", question) if len(question) <= MAX_PHRASED_CHARACTERS else question
-
-
-def asks_for_several(question: str) -> bool:
-    """Whether it says that it wants a list, an order or every occasion: pieces that lie scattered."""
-    return len(question) <= MAX_PHRASED_CHARACTERS and _SEVERAL.search(question) is not None
-
-
 MAX_QUERY_TERMS = 24
-_MAX_TERM_CHARACTERS = 64
-
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*")
-_CJK_RUN = re.compile(rf"[{_CJK}]+")
-
-_STOP_TEXT = """
-a about above after again all also am an and any are as at be because been before being below between
-both but by can could did didn do does doesn doing don down during each else ever few for from further
-get got had hadn has hasn have haven having he her here hers him his how i if in into is isn it its just
-let like ll may me might more most much must my no nor not now of off ok okay on once one only or other
-our ours out over own per please quite rather re really said same say says shall she should so some such
-than that the their theirs them then there these they thing this those though through to too uh um under
-until up upon us ve very was wasn we well were weren what when where whether which while who whom whose
-why will with won would yeah yes yet you your yours
-"""
-STOP_WORDS = frozenset(_STOP_TEXT.split())
-
-_QUERY_STOP_TEXT = """
-conclude concluded describe described discuss discussed discussing discussion explain explained mention mentioned
-opinion opinions regarding summarise summarised summarize summarized summary talk talked talking tell telling think
-thinking thought thoughts told
-"""
-QUERY_STOP_WORDS = frozenset(_QUERY_STOP_TEXT.split())
-"""Words that say how something is asked for, not what."""
 
 _QUESTION_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "why"))
 
+_HIRAGANA = frozenset(map(chr, range(0x3041, 0x3097)))
+_STOP_CHARACTERS = _HIRAGANA | frozenset(
+    "的了是在有和就不都也很吗嗎呢吧啊么麼这這那哪什怎谁誰几幾何我你他她们們个個要会會说說"
+)
+"""Characters of Chinese and Japanese that say how words belong together: a pair of two of them tells nothing."""
+
+
+def text_language(tokens: Iterable[Token]) -> str:
+    """The language of a text by its tokens; "" where they do not tell."""
+    return detect_language(_detecting_words(tokens))
+
+
+def _detecting_words(tokens: Iterable[Token]) -> Iterable[str]:
+    for token in tokens:
+        if not token.is_pair:
+            yield token.form
+
+
+def is_stop_word(token: Token, language: str) -> bool:
+    """Whether it is a stop word of this language, or of English where that is not known."""
+    return token.form in STOP_WORDS_BY_LANGUAGE.get(language, STOP_WORDS)
+
+
+def is_stop_pair(pair: str) -> bool:
+    return all(character in _STOP_CHARACTERS for character in pair)
+
 
 @lru_cache(maxsize=2_048)
-def query_terms(text: str) -> tuple[str, ...]:
-    """Returns at most 24 distinct lower-case words of a question, the longest first.
+def query_tokens(text: str) -> tuple[tuple[Token, ...], str]:
+    """The distinct tokens, at most 24, of a question that tell what it is about, the longest first, and its language.
 
     A longer word is the rarer one as a rule. Stop words, stop phrases and words of asking are out, unless nothing else
-    was said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined
-    into a tsquery without quoting.
+    was said.
     """
-    words = list(dict.fromkeys(_tokenize(text)))
-    words_without_stops = _without_stop_words(words)
-    content_words = [word for word in words_without_stops if word not in QUERY_STOP_WORDS]
-    words_without_frame = [
-        word for word in _without_stop_words(_tokenize(strip_stop_phrases(text))) if word not in QUERY_STOP_WORDS
-    ]
-    ranked_words = sorted(
-        dict.fromkeys(words_without_frame) or content_words or words_without_stops or words, key=lambda word: -len(word)
-    )
-    return tuple(ranked_words[:MAX_QUERY_TERMS])
+    tokens = _distinct(tokenize(text))
+    language = text_language(tokens)
+    framed = _without_stop_words(_distinct(tokenize(strip_stop_phrases(text))), language)
+    content = _without_stop_words(tokens, language)
+    chosen = _without_asking(framed) or _without_asking(content) or content or tokens
+    if len(pairs := [token for token in chosen if token.is_pair]) > MAX_QUERY_TERMS // 2:
+        step = len(pairs) / (MAX_QUERY_TERMS // 2)
+        kept = {pairs[int(place * step)] for place in range(MAX_QUERY_TERMS // 2)}
+        chosen = [token for token in chosen if not token.is_pair or token in kept]
+    return tuple(sorted(chosen, key=lambda token: -len(token.form))[:MAX_QUERY_TERMS]), language
 
 
-def _without_stop_words(words: Iterable[str]) -> list[str]:
-    return [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+def query_terms(text: str) -> tuple[str, ...]:
+    """The forms of `query_tokens`."""
+    return tuple(token.form for token in query_tokens(text)[0])
+
+
+def _distinct(tokens: Iterable[Token]) -> list[Token]:
+    by_form: dict[str, Token] = {}
+    for token in tokens:
+        by_form.setdefault(token.form, token)
+    return list(by_form.values())
+
+
+def _without_stop_words(tokens: Sequence[Token], language: str) -> list[Token]:
+    stop_words = STOP_WORDS | STOP_WORDS_BY_LANGUAGE.get(language, STOP_WORDS)
+    if language not in (ENGLISH, ""):
+        stop_words = STOP_WORDS_BY_LANGUAGE[language]
+    return [token for token in tokens if not _is_stop(token, stop_words)]
+
+
+def _is_stop(token: Token, stop_words: frozenset[str]) -> bool:
+    if token.is_pair:
+        return is_stop_pair(token.form)
+    form = token.form
+    if len(form) == 1 and form.isascii() and not form.isdigit():
+        return True
+    if form in stop_words:
+        return True
+    return len(token.forms) > 1 and _is_contraction(token, stop_words)
+
+
+def _is_contraction(token: Token, stop_words: frozenset[str]) -> bool:
+    """Whether all that an apostrophe divides are stop words: `don't`, `qu'est`."""
+    parts = token.forms[1:]
+    has_apostrophe = token.end - token.start > len(token.form)
+    return has_apostrophe and all(part in stop_words or len(part) == 1 for part in parts)
+
+
+def _without_asking(tokens: Sequence[Token]) -> list[Token]:
+    return [token for token in tokens if token.form not in QUERY_STOP_WORDS]
 
 
 @lru_cache(maxsize=512)
@@ -211,39 +123,39 @@ def strip_stop_words(text: str) -> str:
     For an embedder that averages words, where each word that only asks takes weight from those that tell.
     """
     for question in (strip_stop_phrases(text), text):
-        words = [match[0] for match in _WORD.finditer(question)]
-        if not all(_is_stop_word(word) for word in words):
-            return " ".join(word for word in words if word.lower() in _QUESTION_WORDS or not _is_stop_word(word))
+        words = _blank_divided_words(question)
+        language = text_language(tokenize(question))
+        stop_words = STOP_WORDS_BY_LANGUAGE.get(language, STOP_WORDS) | QUERY_STOP_WORDS
+        telling = [word for word, tokens in words if not all(_is_stop(token, stop_words) for token in tokens)]
+        if telling:
+            return " ".join(
+                word
+                for word, tokens in words
+                if word.lower() in _QUESTION_WORDS or not all(_is_stop(token, stop_words) for token in tokens)
+            )
     return text
 
 
+def _blank_divided_words(text: str) -> list[tuple[str, list[Token]]]:
+    """The words as they are written: pairs that overlap are one run."""
+    words: list[tuple[int, int, list[Token]]] = []
+    for token in tokenize(text):
+        if token.is_pair and words and words[-1][2][-1].is_pair and token.start < words[-1][1]:
+            start, _, tokens = words.pop()
+            words.append((start, token.end, [*tokens, token]))
+        else:
+            words.append((token.start, token.end, [token]))
+    return [(text[start:end], tokens) for start, end, tokens in words]
+
+
 def cjk_bigrams(text: str) -> str:
-    """The text with every run of a script without blanks (CJK) as pairs of characters, divided by blanks."""
-    return _CJK_RUN.sub(lambda run: f" {' '.join(_bigrams(run[0]))} ", text)
-
-
-def is_cjk(word: str) -> bool:
-    """Whether a word is of a script written without blanks, of which the text index keeps whole runs."""
-    return _CJK_RUN.match(word) is not None
-
-
-def _is_stop_word(word: str) -> bool:
-    return all(part in STOP_WORDS or part in QUERY_STOP_WORDS for part in _tokenize(word))
-
-
-def _tokenize(text: str) -> Iterator[str]:
-    for match in _WORD.finditer(text.lower()):
-        run = match[0]
-        if run.isalnum() and run.isascii():  # nearly all words
-            yield run[:_MAX_TERM_CHARACTERS]
-            continue
-        if is_cjk(run):
-            yield from _bigrams(run)
-            continue
-        for part in re.split(r"['’]", run):
-            if len(part) > 1 or part == run:
-                yield part[:_MAX_TERM_CHARACTERS]
-
-
-def _bigrams(run: str) -> Iterator[str]:
-    return (run[i : i + 2] for i in range(max(1, len(run) - 1)))
+    """The text with every run of a script without blanks as pairs of characters, divided by blanks."""
+    if text.isascii():
+        return text
+    pieces: list[str] = []
+    last = 0
+    for token in tokenize(text):
+        if token.is_pair:
+            pieces += (text[last : max(token.start, last)], f" {token.form} ")
+            last = token.end
+    return "".join((*pieces, text[last:]))

@@ -33,9 +33,15 @@ def test_the_newest_takes_all_words_and_so_do_operators(ana: Member, thread: Thr
     say(thread, ana, "Prune the roses in March")
     say(thread, ana, "Roses again")
     assert "again" not in page(ana, q="prune roses", order="newest")
-    html = page(ana, q="roses -prune", order="")
-    assert "in March" not in html
-    assert 'value="newest" selected' in html
+    for order in ("best", "newest"):
+        html = page(ana, q="roses -prune", order=order)
+        assert "in March" not in html
+        assert "again" in html
+        html = page(ana, q='"prune the roses"', order=order)
+        assert "in March" in html
+        assert "again" not in html
+        assert "in March" in page(ana, q="prun*", order=order)
+    assert 'value="newest" selected' in page(ana, q="roses OR tulips", order="")
 
 
 def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> None:
