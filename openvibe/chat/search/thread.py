@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import numpy as np
+from django.utils import timezone
 from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
 from openvibe.chat.search.rows import Author, load_texts, name_tokens, read_messages, visible_last_seq
+from openvibe.engines.search.dated import date_weights
 from openvibe.engines.search.query import Query, parse_query
 from openvibe.engines.search.ranking import rank
 from openvibe.engines.search.selection import select
@@ -55,6 +57,8 @@ class MessageSearchResult:
 MAX_FULL_SCAN_MESSAGES = 4_000
 """A thread of so many messages is looked at as a whole."""
 
+_SECONDS_UNTIL_2000 = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+
 RECENT_MESSAGES = 300
 """The number of messages, the newest, that are looked at one by one in a longer thread; those before only where words
 or meaning lead."""
@@ -80,13 +84,15 @@ def find_messages(
     kinds: Sequence[str] = SEARCHED_KINDS,
     overhead: int = 0,
     max_message_tokens: int | None = None,
+    asked_at: datetime | None = None,
 ) -> MessageSearchResult:
     """Messages of a thread that bear on the question, within `budget` tokens, the best first.
 
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
     `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens` is
-    the most that one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At
-    most six short statements, whatever the length of the thread.
+    the most that one may cost without it, for callers who cut longer ones. `asked_at`: the time, in the asker's zone,
+    from which "yesterday" and "in March" count; now in the zone of the request when not given. Nothing in a question is
+    an operator. At most six short statements, whatever the length of the thread.
     """
     last_seq = visible_last_seq(access, thread_id)
     if last_seq is None or budget <= 0:
@@ -102,6 +108,9 @@ def find_messages(
     if not len(messages):
         return MessageSearchResult()
     candidates = _build_candidates(messages, authors, query, max_message_tokens)
+    seconds = messages["microseconds"] / 1e6 + _SECONDS_UNTIL_2000
+    dated = date_weights(question, asked_at or timezone.localtime(), seconds)
+    candidates = replace(candidates, dated=dated)
     corpus_size = None if document_frequencies is None else end - 1
     scores = rank(
         candidates,

@@ -63,6 +63,10 @@ _PERSON_WEIGHT: Final = 0.1
 """Standard deviations by which a text gains that is said by somebody the question names; by a person in a thread with
 assistants: these repeat what people say."""
 
+_DATED_WEIGHT: Final = 3.0
+"""What the score of a text gains that was said in the days which the question names. Added last: all that was said then
+is lifted, and what stands around it is not."""
+
 _LENGTH_WEIGHT: Final = 0.25
 """Standard deviations by which a text of a conversation gains for each that its length (logarithm) stands out: "ok" and
 "see you" answer nothing. After Singhal, Buckley and Mitra, "Pivoted Document Length Normalization" (1996): what is
@@ -106,11 +110,13 @@ def rank(
     if use_neighbours:
         score = score + _LENGTH_WEIGHT * z_scores(np.log(np.maximum(candidates.words, 1)).astype(np.float32))
     score = z_scores(score)
-    own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0))
-    if not use_neighbours:
-        return score.astype(np.float32)
-    weight = _SCATTERED_WEIGHT if is_scattered else 1.0
-    return (own + weight * _neighbour_scores(score, candidates)).astype(np.float32)
+    if use_neighbours:
+        own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0))
+        weight = _SCATTERED_WEIGHT if is_scattered else 1.0
+        score = own + weight * _neighbour_scores(score, candidates)
+    if candidates.dated is not None:
+        score = score + _DATED_WEIGHT * candidates.dated
+    return score.astype(np.float32)
 
 
 def _add_speaker_weights(score: Floats, candidates: Candidates) -> Floats:

@@ -39,7 +39,8 @@ class Candidates:
     text, `pair_similarity` (n) with each text together with the one before it; NaN where there is no vector, None
     where there are none at all. `fingerprints` (n), when given, are equal where the texts are, whoever said them.
     `seconds` (n), when given, are when they were said; `by_named` (n) whether the question names who said them, and
-    `by_person` (n) whether that is a person rather than an assistant.
+    `by_person` (n) whether that is a person rather than an assistant. `dated` (n), where the question names days, is
+    how far each was said then, from 0 to 1.
     """
 
     keys: Sequence[Hashable]
@@ -53,6 +54,7 @@ class Candidates:
     seconds: NDArray[np.float64] | None = None
     by_named: NDArray[np.bool_] | None = None
     by_person: NDArray[np.bool_] | None = None
+    dated: Floats | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError when the columns are of different lengths."""
