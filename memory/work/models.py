@@ -28,6 +28,7 @@ class WorkItemQuerySet(models.QuerySet["WorkItem"]):
 class WorkKind(models.TextChoices):
     OBJECTIVE = "objective", "Objective"
     CONSTRAINT = "constraint", "Constraint"
+    PREFERENCE = "preference", "Preference"
     PLAN = "plan", "Plan"
     GOAL = "goal", "Goal"
     TODO = "todo", "To do"
@@ -43,6 +44,9 @@ class WorkItem(TimestampedModel):
 
     A constraint binds agents while it is open and `confirmed_by` names the member who stands behind it. One that a
     member writes is confirmed by that; what agents and guests write is a proposal until a member confirms it.
+
+    A preference is what its author once asked for, in the words of a message; it stands in the prompts of that person's
+    requests and binds nobody, until a member confirms it: then it is a constraint.
     """
 
     Kind = WorkKind

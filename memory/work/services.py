@@ -83,12 +83,15 @@ def create_work_item(
 ) -> WorkItem:
     """Writes a row down. The same open row is not written twice: it is returned.
 
+    A preference that a member writes as a constraint becomes it.
     A new objective or plan drops the earlier one in the same transaction. `message` is where it was said. A constraint
     of an agent or a guest is a proposal; a member who writes the words of a proposal confirms it. Raises
     Missing (unseen thread), Refused (archived; an agent that approves a plan), Problem (empty, too long, too many).
     """
     if kind not in Kind.values:
         raise Problem(f"A kind of work is one of {', '.join(Kind.values)}.", code="bad_kind", field="kind")
+    if kind == Kind.PREFERENCE and by.is_agent:
+        raise Refused("Preferences are what people ask for. Write down something else.", code="people_only")
     cleaned, tokens = clean_item_text(kind, text)
     cleaned_data = clean_data(kind, data or {}, by, {})
     locked = lock_thread(thread, by)
@@ -100,6 +103,10 @@ def create_work_item(
     if duplicate is not None:
         is_confirmed_so = duplicate.is_proposal and _may_confirm(by)
         return decide_constraint(item=duplicate, by=by, is_confirmed=True) if is_confirmed_so else duplicate
+    if kind == Kind.CONSTRAINT and _may_confirm(by):
+        preferences = WorkItem.objects.filter(thread=locked, kind=Kind.PREFERENCE, state=State.OPEN, text=cleaned)
+        if (preference := preferences.order_by("-id").first()) is not None:
+            return _bind_preference(locked, preference, by, None)
     _replace_or_check_limit(locked, kind, tokens, by)
     item = WorkItem.objects.create(
         thread=locked,
@@ -159,6 +166,7 @@ def update_work_item(
 @transaction.atomic
 def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version: int | None = None) -> WorkItem:
     """A proposed constraint binds from now on, word for word; declined, it is dropped. Decided twice is decided once.
+    A preference that is confirmed is a constraint from now on; declined, it is none and is dropped.
 
     `version` is the one that was read, so that nobody confirms other words. Raises Refused for agents and guests,
     Conflict when it is closed or changed since, Problem when it is no constraint, or too long.
@@ -166,9 +174,11 @@ def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version
     if not _may_confirm(by):
         raise Refused("Only members of the workspace confirm or decline a constraint.", code="people_only")
     thread, row = _lock_item(item, by)
-    if row.kind != Kind.CONSTRAINT:
-        raise Problem("Only a constraint is confirmed or declined.", code="bad_kind", field="kind")
-    if not is_confirmed and row.state == State.OPEN and not row.is_proposal:
+    if row.kind == Kind.PREFERENCE and is_confirmed:
+        return _bind_preference(thread, row, by, version)
+    if row.kind not in (Kind.CONSTRAINT, Kind.PREFERENCE):
+        raise Problem("Only a constraint or a preference is confirmed or declined.", code="bad_kind", field="kind")
+    if not is_confirmed and row.kind == Kind.CONSTRAINT and row.state == State.OPEN and not row.is_proposal:
         raise Conflict("This was confirmed already. Drop it if it no longer holds.", code="decided")
     if not is_confirmed:
         return close_work_item(item=row, by=by, state=State.DROPPED, version=version)
@@ -182,6 +192,19 @@ def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version
     row.confirmed_by_id = by.participant_id
     row.version += 1
     row.save(update_fields=["confirmed_by", "tokens", "version", "updated_at"])
+    emit_work_changed(thread)
+    return row
+
+
+def _bind_preference(thread: Thread, row: WorkItem, by: Access, version: int | None) -> WorkItem:
+    """The preference of whomever as a constraint that `by` stands behind."""
+    if row.state != State.OPEN:
+        raise Conflict("This is closed. Open it again to make it binding.", code="closed")
+    _check_version(row, version)
+    _replace_or_check_limit(thread, Kind.CONSTRAINT, row.tokens, by)
+    row.kind, row.confirmed_by_id = Kind.CONSTRAINT, by.participant_id
+    row.version += 1
+    row.save(update_fields=["kind", "confirmed_by", "version", "updated_at"])
     emit_work_changed(thread)
     return row
 
@@ -318,7 +341,14 @@ def _may_confirm(by: Access) -> bool:
 
 
 def _check_may_change_constraint(row: WorkItem, by: Access, verb: str) -> None:
-    """What binds is for members; a proposal also for whoever made it."""
+    """What binds is for members; a proposal also for whoever made it. A preference is its author's, and members may
+    strike it."""
+    if (
+        row.kind == Kind.PREFERENCE
+        and row.author_id != by.participant_id
+        and (not _may_confirm(by) or verb == "change")
+    ):
+        raise Refused(f"This is what {row.author.label} asked for. Only they may {verb} it.", code="people_only")
     if row.kind != Kind.CONSTRAINT or _may_confirm(by) or (row.is_proposal and row.author_id == by.participant_id):
         return
     whose = "Somebody else proposed" if row.is_proposal else "A person set or confirmed"

@@ -34,6 +34,7 @@ from agents.prompts.assembler.sections import (
     identity,
     images,
     knowledge,
+    preferences,
     reminders,
     situation,
     work,
@@ -180,6 +181,7 @@ def _build_prompt(
         *files.file_candidates(request, {tool.name for tool in offered_tools}),
         *images.image_candidates(request, may_see=may_see),
         work_rows,
+        *preferences.preference_candidates(request),
         reminders.reminder_candidates(
             request, (tool.name for tool in offered_tools), has_feedback=bool(feedback.groups)
         ),

@@ -14,6 +14,7 @@ from openvibe.base.problems import Refused
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
+from openvibe.chat.wiring import conversation_imported
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle, remove_invisible
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant, Workspace
@@ -70,6 +71,7 @@ def import_thread(
     finally:
         if added:
             emit_thread_changed(thread)
+            conversation_imported.send(sender=Thread, thread=thread)
     thread.refresh_from_db()
     return ImportReport(thread, added, total - added, frozenset(speakers))
 

@@ -4,6 +4,7 @@ They are data of members, so they stand outside the system message, escaped as a
 there, by the policy, which names their tag. What nobody confirmed is a row of work (`sections.work`)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,9 +17,10 @@ from openvibe.engines.database.compiled_queries import CompiledQuery, row_column
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.text.masking import mask_secrets
+from openvibe.workspaces.models import Participant
 
-MAX_CONSTRAINTS = 100
-"""Constraints looked at, of a thread and the one a dive started in."""
+MAX_CONSTRAINTS, MAX_STANDING_ROWS = 100, 200
+"""Constraints looked at, of a thread and the one a dive started in; and with preferences."""
 
 CONSTRAINTS_DIVISOR = 2
 """All constraints together take at most one in so many tokens of the ceiling. What may be written stays far below."""
@@ -36,18 +38,42 @@ class ConstraintRow(NamedTuple):
     confirmed_by: str
 
 
+class StandingRow(NamedTuple):
+    """A constraint that binds, or a preference."""
+
+    pk: int
+    kind: str
+    text: str
+    author: str
+    author_id: int
+    author_kind: str
+    confirmed_by: str
+    created_at: datetime
+
+
 @read_once
-def standing_constraints(request: PromptRequest) -> list[ConstraintRow]:
-    """Those of the thread, and for a dive those of the thread it started in, the oldest first."""
-    rows = _standing_constraints.rows(request.thread.thread_id, request.thread.parent_id or 0)
-    return list(map(ConstraintRow._make, rows))
+def standing_rows(request: PromptRequest) -> list[StandingRow]:
+    """What binds, then what the asker or somebody imported prefers: of the thread, and for a dive of the thread it
+    started in, the oldest first."""
+    rows = _standing_rows.rows(request.thread.thread_id, request.thread.parent_id or 0, request.asker_id)
+    return list(map(StandingRow._make, rows))
 
 
 @CompiledQuery
-def _standing_constraints(thread_id: int, parent_id: int) -> QuerySet[Any, Any]:
-    constraints = WorkItem.objects.binding().filter(Q(thread=thread_id) | Q(thread=parent_id)).order_by("id")
-    columns = row_columns(ConstraintRow, author="author__label", confirmed_by="confirmed_by__label")
-    return constraints.values_list(*columns)[:MAX_CONSTRAINTS]
+def _standing_rows(thread_id: int, parent_id: int, asker_id: int) -> QuerySet[Any, Any]:
+    theirs = Q(author=asker_id) | Q(author__kind=Participant.Kind.IMPORTED)
+    holding = Q(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False) | (Q(kind=WorkItem.Kind.PREFERENCE) & theirs)
+    rows = WorkItem.objects.open().filter(Q(thread=thread_id) | Q(thread=parent_id)).filter(holding)
+    columns = row_columns(
+        StandingRow, author="author__label", author_kind="author__kind", confirmed_by="confirmed_by__label"
+    )
+    return rows.order_by("kind", "id").values_list(*columns)[:MAX_STANDING_ROWS]
+
+
+def standing_constraints(request: PromptRequest) -> list[ConstraintRow]:
+    """Those of the thread, and for a dive those of the thread it started in, the oldest first."""
+    rows = [row for row in standing_rows(request) if row.kind == WorkItem.Kind.CONSTRAINT][:MAX_CONSTRAINTS]
+    return [ConstraintRow(row.pk, row.text, row.author, row.confirmed_by) for row in rows]
 
 
 def constraint_candidates(request: PromptRequest, room: int) -> tuple[SectionCandidates, SectionCandidates]:

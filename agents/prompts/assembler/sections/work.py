@@ -105,6 +105,7 @@ def _open_work(thread_id: int) -> QuerySet[Any, Any]:
     place = Case(*[When(kind=kind, then=Value(at)) for at, kind in enumerate(WORK_KIND_ORDER)], default=Value(99))
     rows = WorkItem.objects.filter(thread=thread_id, state=WorkItem.State.OPEN)
     rows = rows.exclude(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False)
+    rows = rows.exclude(kind=WorkItem.Kind.PREFERENCE)
     columns = row_columns(WorkItemRow, author="author__label", author_kind="author__kind")
     return rows.order_by(place, "id").values_list(*columns)[:MAX_WORK_ITEMS]
 
