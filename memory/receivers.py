@@ -15,8 +15,14 @@ from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_com
 from memory.work.approvals import approval_decided
 from memory.work.handoff import create_handoff
 from memory.work.models import Approval, WorkItem
-from memory.work.preferences import add_imported_preferences, add_preferences, revise_preferences
-from memory.work.services import milestone_reached, redact_quotes, work_state_changed
+from memory.work.services import (
+    add_imported_preferences,
+    add_preferences,
+    milestone_reached,
+    redact_quotes,
+    revise_preferences,
+    work_state_changed,
+)
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.wiring import conversation_imported, dive_ended, message_posted, message_revised
 from openvibe.engines.llm.endpoints.endpoints import endpoint_answered

@@ -24,6 +24,12 @@ class WorkItemQuerySet(models.QuerySet["WorkItem"]):
         """Constraints that are open and that a member set or confirmed."""
         return self.open().filter(kind=WorkKind.CONSTRAINT, confirmed_by__isnull=False)
 
+    def standing_for(self, asker_id: int) -> WorkItemQuerySet:
+        """What binds, and what the asker or somebody imported prefers."""
+        theirs = Q(author=asker_id) | Q(author__kind=Participant.Kind.IMPORTED)
+        binding = Q(kind=WorkKind.CONSTRAINT, confirmed_by__isnull=False)
+        return self.open().filter(binding | Q(theirs, kind=WorkKind.PREFERENCE))
+
 
 class WorkKind(models.TextChoices):
     OBJECTIVE = "objective", "Objective"

@@ -34,7 +34,6 @@ from agents.prompts.assembler.sections import (
     identity,
     images,
     knowledge,
-    preferences,
     reminders,
     situation,
     work,
@@ -181,7 +180,7 @@ def _build_prompt(
         *files.file_candidates(request, {tool.name for tool in offered_tools}),
         *images.image_candidates(request, may_see=may_see),
         work_rows,
-        *preferences.preference_candidates(request),
+        *constraints.preference_candidates(request),
         reminders.reminder_candidates(
             request, (tool.name for tool in offered_tools), has_feedback=bool(feedback.groups)
         ),

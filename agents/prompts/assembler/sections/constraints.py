@@ -1,7 +1,11 @@
 """Standing constraints (P1): what members set to bind agents, word for word in every prompt of a thread and its dives.
 
 They are data of members, so they stand outside the system message, escaped as all text is; that they bind is said
-there, by the policy, which names their tag. What nobody confirmed is a row of work (`sections.work`)."""
+there, by the policy, which names their tag. What nobody confirmed is a row of work (`sections.work`).
+
+Beside them, preferences: what the person who asks once asked for, word for word. They bind nobody. Of two that
+contradict each other the newer stands alone; one that contradicts what binds says so. Those of the one person of an
+import stand here for everybody."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,14 +14,14 @@ from typing import Any, NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from agents.prompts.assembler.items import Item, SectionCandidates, make_item, section_candidates
-from agents.prompts.assembler.sections.request import PromptRequest, read_once
+from agents.prompts.assembler.items import Item, SectionCandidates, format_minute, make_item, section_candidates
+from agents.prompts.assembler.sections.request import PromptRequest, author_trust, read_once
 from memory.models import WorkItem
 from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.workspaces.models import Participant
+from openvibe.engines.text.preferences import are_contradictory
 
 MAX_CONSTRAINTS, MAX_STANDING_ROWS = 100, 200
 """Constraints looked at, of a thread and the one a dive started in; and with preferences."""
@@ -61,9 +65,7 @@ def standing_rows(request: PromptRequest) -> list[StandingRow]:
 
 @CompiledQuery
 def _standing_rows(thread_id: int, parent_id: int, asker_id: int) -> QuerySet[Any, Any]:
-    theirs = Q(author=asker_id) | Q(author__kind=Participant.Kind.IMPORTED)
-    holding = Q(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False) | (Q(kind=WorkItem.Kind.PREFERENCE) & theirs)
-    rows = WorkItem.objects.open().filter(Q(thread=thread_id) | Q(thread=parent_id)).filter(holding)
+    rows = WorkItem.objects.standing_for(asker_id).filter(Q(thread=thread_id) | Q(thread=parent_id))
     columns = row_columns(
         StandingRow, author="author__label", author_kind="author__kind", confirmed_by="confirmed_by__label"
     )
@@ -134,5 +136,61 @@ def _make_constraint_item(counter: TokenCounter, row: ConstraintRow, text: str) 
         source="constraint",
         author=row.confirmed_by,
         ref=f"work:{row.pk}",
+        order=row.pk,
+    )
+
+
+PREFERENCES_CAP = 700
+"""Tokens that preferences take at most, the newest first."""
+
+
+def preference_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates]:
+    """Those that hold, and those in whose place a newer one stands."""
+    constraints = standing_constraints(request)
+    binding_texts = {each.text for each in constraints}
+    rows = [
+        row
+        for row in reversed(standing_rows(request))
+        if row.kind == WorkItem.Kind.PREFERENCE and row.text not in binding_texts
+    ]
+    holding: list[StandingRow] = []
+    replaced: list[StandingRow] = []
+    for row in rows:
+        is_replaced = any(are_contradictory(row.text, newer.text) for newer in holding)
+        (replaced if is_replaced else holding).append(row)
+    items = []
+    for row in holding:
+        against = next((each.pk for each in constraints if are_contradictory(row.text, each.text)), 0)
+        items.append(_preference_item(request.counter, row, against))
+    replaced_items = [_preference_item(request.counter, row, 0) for row in replaced]
+    return (
+        section_candidates("preferences", items, cap=PREFERENCES_CAP),
+        section_candidates("preferences", replaced_items, cap=0),
+    )
+
+
+@lru_cache(maxsize=2_048)
+def _preference_item(counter: TokenCounter, row: StandingRow, against: int) -> Item:
+    """`against`: the constraint that it contradicts, 0 for none."""
+    ref, trust = f"work:{row.pk}", author_trust(row.author_kind, is_own=False)
+    block = fence(
+        "preference",
+        mask_secrets(row.text),
+        source="asked for once, for all later answers",
+        ref=ref,
+        author=row.author,
+        time=format_minute(row.created_at),
+        contradicts=f"work:{against}, which binds" if against else None,
+        trust=trust,
+    )
+    return make_item(
+        counter,
+        section="preferences",
+        key=ref,
+        text=block,
+        trust=trust,
+        source="preference",
+        author=row.author,
+        ref=ref,
         order=row.pk,
     )

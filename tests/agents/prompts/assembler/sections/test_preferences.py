@@ -2,7 +2,7 @@
 
 from agents.models import Agent
 from agents.prompts.assembler.assemble import Prompt, assemble
-from agents.prompts.assembler.sections.preferences import PREFERENCES_CAP
+from agents.prompts.assembler.sections.constraints import PREFERENCES_CAP
 from memory.models import WorkItem
 from memory.work.services import create_work_item, decide_constraint
 from openvibe.chat.models import Thread
