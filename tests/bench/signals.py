@@ -31,7 +31,7 @@ DATED, SERIES, LINKS = (read_facts(f"{name}.txt") for name in ("dated_facts", "s
 STANDING, NOT_STANDING = read_texts("standing.txt"), read_texts("not_standing.txt")[""]
 
 Message = tuple[datetime, str, str, int]
-"""When, who, what, and the number of what it tells; 0 for talk."""
+"""Time, author and text of a message, and the number of what it tells; 0 for talk."""
 
 
 class SignalWriter(ChatWriter):

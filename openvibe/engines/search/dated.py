@@ -22,8 +22,8 @@ _FULL_DAYS, _FADE_DAYS = 7.0, 7.0
 
 
 def date_weights(question: str, asked_at: datetime, seconds: NDArray[np.float64]) -> Floats | None:
-    """From 0 to 1 for each text (n): how much its time is one that the question names; None where it names none, or
-    none of the texts, or all of them alike.
+    """A weight from 0 to 1 for each text (n): how much its time is one that the question names; None where it names
+    none, or none of the texts, or all of them alike.
 
     `asked_at` is in the asker's time zone, in which days begin and end; `seconds` (n) since 1970.
     """

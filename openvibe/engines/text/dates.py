@@ -237,7 +237,7 @@ def _read_month(match: re.Match[str], asked_on: date) -> DateRange | None:
 
 
 def _read_months(match: re.Match[str], asked_on: date) -> DateRange | None:
-    """From a month to another, of the latest year in which the first has begun."""
+    """The days from a month to another, of the latest year in which the first has begun."""
     first_month, last_month = MONTHS[match["first"].lower()], MONTHS[match["last"].lower()]
     if match["year"]:
         year = int(match["year"]) - (first_month > last_month)
@@ -503,7 +503,8 @@ def _may_hold_date(text: str) -> bool:
 
 
 def _matches(text: str, asked_on: date) -> Iterator[tuple[int, int, tuple[DateRange, ...]]]:
-    """Where a date begins and ends in the text, and what it means; what one rule has read no later one reads again."""
+    """Yields the place where a date begins and ends in the text, and what it means; what one rule has read no later one
+    reads again."""
     for pattern, read in _GRAMMAR:
         for match in list(pattern.finditer(text)):
             if _RECURRING.search(text[: match.start()]):

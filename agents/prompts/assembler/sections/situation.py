@@ -48,8 +48,7 @@ def _asking_member(participant_id: int, workspace_id: int) -> QuerySet[Any, Any]
 
 
 def local_asking_time(request: PromptRequest) -> datetime:
-    """When the request was made, in the zone of whoever asks: from there "yesterday" counts. UTC where none is
-    known."""
+    """The time of the request in the zone of whoever asks: from there "yesterday" counts. UTC where none is known."""
     member = asking_member(request)
     return request.message.sent_at.astimezone(time_zone_or_utc(member.time_zone if member else ""))
 
