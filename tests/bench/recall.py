@@ -30,9 +30,9 @@ MAX_MISSED: Mapping[str, Sequence[float]] = {
     "meetings": (61.0, 45.0, 28.0, 14.0),
     "short facts": (20.0, 13.0, 7.5, 3.0),
     "long messages": (33.0, 27.0, 20.0, 14.0),
-    "dated questions": (25.0, 10.0, 5.0, 3.0),
+    "dated questions": (15.0, 5.0, 3.0, 2.0),
     "lists": (25.0, 12.0, 4.0, 2.0),
-    "links": (35.0, 28.0, 15.0, 5.0),
+    "links": (10.0, 8.0, 6.0, 4.0),
     "standing instructions": (100.0, 100.0, 100.0, 100.0),
     "echoes": (36.0, 22.0, 15.0, 12.0),
 }
