@@ -15,9 +15,16 @@ from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_com
 from memory.work.approvals import approval_decided
 from memory.work.handoff import create_handoff
 from memory.work.models import Approval, WorkItem
-from memory.work.services import milestone_reached, redact_quotes, work_state_changed
+from memory.work.services import (
+    add_imported_preferences,
+    add_preferences,
+    milestone_reached,
+    redact_quotes,
+    revise_preferences,
+    work_state_changed,
+)
 from openvibe.chat.models import Dive, Message, Thread
-from openvibe.chat.wiring import dive_ended, message_posted, message_revised
+from openvibe.chat.wiring import conversation_imported, dive_ended, message_posted, message_revised
 from openvibe.engines.llm.endpoints.endpoints import endpoint_answered
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.access import Access
@@ -42,6 +49,17 @@ def consider_compaction_of_thread(
         enqueue_compaction_check_on_commit(message.thread_id)
 
 
+@receiver(message_posted, dispatch_uid="memory.add_preferences")
+def write_down_preferences(sender: type[Message], message: Message, **_: Any) -> None:
+    """What a person asks for once and for all holds from the next prompt on."""
+    add_preferences(message)
+
+
+@receiver(conversation_imported, dispatch_uid="memory.add_imported_preferences")
+def write_down_imported_preferences(sender: type[Thread], thread: Thread, **_: Any) -> None:
+    add_imported_preferences(thread)
+
+
 @receiver(message_revised, dispatch_uid="memory.rebuild_summaries")
 def rebuild_summaries(sender: type[Message], message: Message, **_: Any) -> None:
     """The database wiped the summaries that held the message, in this transaction; a worker writes them anew."""
@@ -56,6 +74,8 @@ def forget_deleted_message(sender: type[Message], message: Message, **_: Any) ->
     if message.is_deleted:
         redact_quotes(message=message)
         delete_learned_from(message=message)
+    else:
+        revise_preferences(message)
 
 
 @receiver(milestone_reached, dispatch_uid="memory.compact_at_milestone")

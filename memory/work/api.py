@@ -166,7 +166,8 @@ class DecideConstraint(ApiView):
         operation_id="work_decide", parameters=[IF_MATCH_PARAMETER], request=ConstraintDecisionIn, responses=WorkOut
     )
     def post(self, request: Request, pk: int) -> Response:
-        """Confirm or decline a constraint that an agent or a guest proposed. Members only, guests excepted."""
+        """Confirm or decline a constraint that an agent or a guest proposed, or make a preference binding (it is a
+        constraint from then on) or say that it is none. Members only, guests excepted."""
         access, payload = request_access(request), self.validated_body(ConstraintDecisionIn)
         item = access_work_item(access, pk)
         decide_constraint(

@@ -116,7 +116,7 @@ def _fill_sections(thread: Thread, state: WorkState, summary_ids: Iterable[int])
 
     return {
         OBJECTIVE: of_kind(Kind.OBJECTIVE),
-        CONSTRAINTS: of_kind(Kind.CONSTRAINT),
+        CONSTRAINTS: [*of_kind(Kind.CONSTRAINT), *of_kind(Kind.PREFERENCE)],
         INSTRUCTIONS: _instruction_lines(thread),
         PLAN: of_kind(Kind.PLAN),
         WORKFLOW: [_line(f"progress:{entry.pk}", entry.checkpoint) for entry in state.progress[:1]],

@@ -24,10 +24,17 @@ class WorkItemQuerySet(models.QuerySet["WorkItem"]):
         """Constraints that are open and that a member set or confirmed."""
         return self.open().filter(kind=WorkKind.CONSTRAINT, confirmed_by__isnull=False)
 
+    def standing_for(self, asker_id: int) -> WorkItemQuerySet:
+        """What binds, and what the asker or somebody imported prefers."""
+        theirs = Q(author=asker_id) | Q(author__kind=Participant.Kind.IMPORTED)
+        binding = Q(kind=WorkKind.CONSTRAINT, confirmed_by__isnull=False)
+        return self.open().filter(binding | Q(theirs, kind=WorkKind.PREFERENCE))
+
 
 class WorkKind(models.TextChoices):
     OBJECTIVE = "objective", "Objective"
     CONSTRAINT = "constraint", "Constraint"
+    PREFERENCE = "preference", "Preference"
     PLAN = "plan", "Plan"
     GOAL = "goal", "Goal"
     TODO = "todo", "To do"
@@ -43,6 +50,9 @@ class WorkItem(TimestampedModel):
 
     A constraint binds agents while it is open and `confirmed_by` names the member who stands behind it. One that a
     member writes is confirmed by that; what agents and guests write is a proposal until a member confirms it.
+
+    A preference is what its author once asked for, in the words of a message; it stands in the prompts of that person's
+    requests and binds nobody, until a member confirms it: then it is a constraint.
     """
 
     Kind = WorkKind

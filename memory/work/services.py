@@ -1,8 +1,9 @@
-"""Services of work: create, update, close and reopen work items, log progress; and the signals they send."""
+"""Services of work: create, update, close and reopen work items, write down preferences that people say in messages,
+log progress; and the signals they send."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -11,12 +12,21 @@ from django.utils import timezone
 
 from memory.plugins.models import Compaction
 from memory.work.models import ProgressEntry, WorkItem
-from memory.work.validation import PLAN_STAGES, check_constraints_fit, clean_data, clean_item_text, clean_text_field
+from memory.work.validation import (
+    DEFAULT_MAX_TOKENS,
+    PLAN_STAGES,
+    check_constraints_fit,
+    clean_data,
+    clean_item_text,
+    clean_text_field,
+)
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import check_dive_active, is_archived
+from openvibe.engines.llm.fences import escape_text
 from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.text.preferences import find_preferences
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -84,12 +94,15 @@ def create_work_item(
 ) -> WorkItem:
     """Writes a row down. The same open row is not written twice: it is returned.
 
+    A preference that a member writes as a constraint becomes it.
     A new objective or plan drops the earlier one in the same transaction. `message` is where it was said. A constraint
     of an agent or a guest is a proposal; a member who writes the words of a proposal confirms it. Raises
     Missing (unseen thread), Refused (archived; an agent that approves a plan), Problem (empty, too long, too many).
     """
     if kind not in Kind.values:
         raise Problem(f"A kind of work is one of {', '.join(Kind.values)}.", code="bad_kind", field="kind")
+    if kind == Kind.PREFERENCE and by.is_agent:
+        raise Refused("Preferences are what people ask for. Write down something else.", code="people_only")
     cleaned, tokens = clean_item_text(kind, text)
     cleaned_data = clean_data(kind, data or {}, by, {})
     locked = lock_thread(thread, by)
@@ -101,6 +114,10 @@ def create_work_item(
     if duplicate is not None:
         is_confirmed_so = duplicate.is_proposal and _may_confirm(by)
         return decide_constraint(item=duplicate, by=by, is_confirmed=True) if is_confirmed_so else duplicate
+    if kind == Kind.CONSTRAINT and _may_confirm(by):
+        preferences = WorkItem.objects.filter(thread=locked, kind=Kind.PREFERENCE, state=State.OPEN, text=cleaned)
+        if (preference := preferences.order_by("-id").first()) is not None:
+            return _bind_preference(locked, preference, by, None)
     _replace_or_check_limit(locked, kind, tokens, by)
     item = WorkItem.objects.create(
         thread=locked,
@@ -160,6 +177,7 @@ def update_work_item(
 @transaction.atomic
 def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version: int | None = None) -> WorkItem:
     """A proposed constraint binds from now on, word for word; declined, it is dropped. Decided twice is decided once.
+    A preference that is confirmed is a constraint from now on; declined, it is none and is dropped.
 
     `version` is the one that was read, so that nobody confirms other words. Raises Refused for agents and guests,
     Conflict when it is closed or changed since, Problem when it is no constraint, or too long.
@@ -167,9 +185,11 @@ def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version
     if not _may_confirm(by):
         raise Refused("Only members of the workspace confirm or decline a constraint.", code="people_only")
     thread, row = _lock_item(item, by)
-    if row.kind != Kind.CONSTRAINT:
-        raise Problem("Only a constraint is confirmed or declined.", code="bad_kind", field="kind")
-    if not is_confirmed and row.state == State.OPEN and not row.is_proposal:
+    if row.kind == Kind.PREFERENCE and is_confirmed:
+        return _bind_preference(thread, row, by, version)
+    if row.kind not in (Kind.CONSTRAINT, Kind.PREFERENCE):
+        raise Problem("Only a constraint or a preference is confirmed or declined.", code="bad_kind", field="kind")
+    if not is_confirmed and row.kind == Kind.CONSTRAINT and row.state == State.OPEN and not row.is_proposal:
         raise Conflict("This was confirmed already. Drop it if it no longer holds.", code="decided")
     if not is_confirmed:
         return close_work_item(item=row, by=by, state=State.DROPPED, version=version)
@@ -183,6 +203,19 @@ def decide_constraint(*, item: WorkItem, by: Access, is_confirmed: bool, version
     row.confirmed_by_id = by.participant_id
     row.version += 1
     row.save(update_fields=["confirmed_by", "tokens", "version", "updated_at"])
+    emit_work_changed(thread)
+    return row
+
+
+def _bind_preference(thread: Thread, row: WorkItem, by: Access, version: int | None) -> WorkItem:
+    """The preference of whomever as a constraint that `by` stands behind."""
+    if row.state != State.OPEN:
+        raise Conflict("This is closed. Open it again to make it binding.", code="closed")
+    _check_version(row, version)
+    _replace_or_check_limit(thread, Kind.CONSTRAINT, row.tokens, by)
+    row.kind, row.confirmed_by_id = Kind.CONSTRAINT, by.participant_id
+    row.version += 1
+    row.save(update_fields=["kind", "confirmed_by", "version", "updated_at"])
     emit_work_changed(thread)
     return row
 
@@ -321,7 +354,14 @@ def _may_confirm(by: Access) -> bool:
 
 
 def _check_may_change_constraint(row: WorkItem, by: Access, verb: str) -> None:
-    """What binds is for members; a proposal also for whoever made it."""
+    """What binds is for members; a proposal also for whoever made it. A preference is its author's, and members may
+    strike it."""
+    if (
+        row.kind == Kind.PREFERENCE
+        and row.author_id != by.participant_id
+        and (not _may_confirm(by) or verb == "change")
+    ):
+        raise Refused(f"This is what {row.author.label} asked for. Only they may {verb} it.", code="people_only")
     if row.kind != Kind.CONSTRAINT or _may_confirm(by) or (row.is_proposal and row.author_id == by.participant_id):
         return
     whose = "Somebody else proposed" if row.is_proposal else "A person set or confirmed"
@@ -396,3 +436,77 @@ def log_progress(
     )
     emit_work_changed(locked)
     return entry
+
+
+MAX_IMPORTED_MESSAGES = 4_000
+"""Messages of an imported conversation, the newest of its one person, that are looked through for preferences."""
+
+
+def add_preferences(message: Message) -> None:
+    """Writes down what the message, of a member, asks for once and for all. No query where it asks for nothing."""
+    if (texts := find_preferences(message.body)) and message.author.kind == Participant.Kind.MEMBER:
+        _create_preferences(message.thread, [(message, text) for text in texts])
+
+
+@transaction.atomic
+def revise_preferences(message: Message) -> None:
+    """The message was edited: what it says no more is no preference any longer, what it says now is one."""
+    texts = find_preferences(message.body)
+    rows = WorkItem.objects.filter(message=message, kind=Kind.PREFERENCE, state=State.OPEN)
+    gone = [row for row in rows if row.text not in texts]
+    for row in gone:
+        _drop_preference(row)
+    if gone:
+        emit_work_changed(message.thread)
+    add_preferences(message)
+
+
+@transaction.atomic
+def add_imported_preferences(thread: Thread) -> None:
+    """Writes down what the one person of an imported conversation asked for; nothing where several people speak, since
+    nobody knows there for whose requests it was meant."""
+    said = Message.objects.filter(
+        thread=thread, author__kind=Participant.Kind.IMPORTED, kind=Message.Kind.TEXT, deleted_at=None
+    )
+    people = list(said.order_by().values_list("author", flat=True).distinct()[:2])
+    if len(people) == 1:
+        messages = reversed(said.select_related("author").order_by("-seq")[:MAX_IMPORTED_MESSAGES])
+        _create_preferences(
+            thread, [(message, text) for message in messages for text in find_preferences(message.body)]
+        )
+
+
+def _create_preferences(thread: Thread, found: Iterable[tuple[Message, str]]) -> None:
+    """A row for each text that its author has none of in the thread, struck ones included; the oldest ones go where
+    there are too many."""
+    rows = WorkItem.objects.filter(thread=thread, kind__in=(Kind.PREFERENCE, Kind.CONSTRAINT))
+    known = set(rows.values_list("author", "text"))
+    is_changed = False
+    for message, text in found:
+        tokens = count_tokens(escape_text(text))
+        if (message.author_id, text) in known or tokens > DEFAULT_MAX_TOKENS:
+            continue
+        known.add((message.author_id, text))
+        WorkItem.objects.create(
+            thread=thread,
+            kind=Kind.PREFERENCE,
+            text=text,
+            tokens=tokens,
+            data={QUOTED_KEY: "yes"},
+            author_id=message.author_id,
+            message=message,
+        )
+        is_changed = True
+    if not is_changed:
+        return
+    for row in WorkItem.objects.filter(thread=thread, kind=Kind.PREFERENCE, state=State.OPEN).order_by("-id")[
+        MAX_OPEN_PER_KIND:
+    ]:
+        _drop_preference(row)
+    emit_work_changed(thread)
+
+
+def _drop_preference(row: WorkItem) -> None:
+    row.state, row.closed_at = State.DROPPED, timezone.now()
+    row.version += 1
+    row.save(update_fields=["state", "closed_at", "version", "updated_at"])

@@ -41,6 +41,12 @@ DATA_FIELDS = ("done_condition", "budget", "ref", "stage")
 SECTIONS = (
     ("objective", "Objective", "What this thread is for.", "Set the objective"),
     ("constraint", "Constraints", "Bind agents here and in dives from here, word for word.", "Add a constraint"),
+    (
+        "preference",
+        "Preferences",
+        "What people asked for once and for all. Agents read it when the same person asks again; it binds nobody.",
+        "Add a preference",
+    ),
     ("plan", "Plan", "How it is to be done.", "Write a plan"),
     ("goal", "Goals", "What is reached when it is done.", "Add a goal"),
     ("todo", "To do", "What is left to do.", "Add a to-do"),

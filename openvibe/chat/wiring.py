@@ -40,6 +40,10 @@ message_posted = Signal()
 #   message: Message
 agent_posted = Signal()
 
+# Sent after an import has written messages:
+#   thread: Thread, the one they were written into
+conversation_imported = Signal()
+
 # Sent inside the transaction that edited or deleted the message, as the last thing in it:
 #   message: Message, as it is now (`is_deleted` tells which of the two it was)
 # Never sent for an edit that changed nothing, and once for each deletion.

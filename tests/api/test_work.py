@@ -72,6 +72,24 @@ def test_a_member_confirms_what_an_agent_proposed(ana: Member, vibe: Agent, thre
     assert is_problem(person.post("work/987654321/decide/", {"confirmed": True}, If_Match='"1"'), 404, "not_found")
 
 
+def test_a_preference_is_listed_made_binding_or_struck(
+    ana: Member, vibe: Agent, thread: Thread, by_token: Enter
+) -> None:
+    agent, person = by_token(vibe.participant), by_token(ana.participant)
+    say(thread, ana, "I prefer trains. Always name the price.")
+    rows = person.get("work/?kind=preference").json()["results"]
+    assert [row["text"] for row in rows] == ["Always name the price.", "I prefer trains."]
+    price, trains = (f"work/{row['id']}/decide/" for row in rows)
+
+    assert is_problem(agent.post(price, {"confirmed": True}, If_Match='"1"'), 403, "people_only")
+    bound = person.post(price, {"confirmed": True}, If_Match='"1"').json()
+    assert (bound["kind"], bound["confirmed_by"]["handle"], bound["author"]["handle"]) == ("constraint", "ana", "ana")
+    assert person.post(trains, {"confirmed": False}, If_Match='"1"').json()["state"] == "dropped"
+    body = {"thread": thread.pk, "kind": "preference", "text": "Ana likes long answers."}
+    assert is_problem(agent.post("work/", body), 403, "people_only")
+    assert person.post("work/", {**body, "text": "I like maps"}).status_code == 201
+
+
 def test_an_agent_asks_and_learns_the_decision(ana: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
     agent, person = by_token(vibe.participant), by_token(ana.participant)
     data = agent.post("approvals/", {"thread": thread.pk, "what": "Order mulch", "reason": "Bare beds"}).json()

@@ -64,21 +64,25 @@ class Fact(NamedTuple):
 
     statement: str
     question: str
-    paraphrase: str
+    paraphrase: str = ""
     mention: str = ""
 
 
-def read_facts(file: str) -> dict[str, tuple[Fact, ...]]:
-    """The facts of a file of `texts` by subject: `# subject` on a line of its own, then a fact on each line, its parts
-    between bars."""
-    facts: dict[str, tuple[Fact, ...]] = {}
+def read_texts(file: str) -> dict[str, tuple[str, ...]]:
+    """The lines of a file of `texts` by subject: `# subject` on a line of its own, then its lines."""
+    texts: dict[str, tuple[str, ...]] = {}
     subject = ""
     for line in (Path(__file__).parent / "texts" / file).read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             subject = line.removeprefix("# ")
         else:
-            facts[subject] = (*facts.get(subject, ()), Fact(*line.split("|")))
-    return facts
+            texts[subject] = (*texts.get(subject, ()), line)
+    return texts
+
+
+def read_facts(file: str) -> dict[str, tuple[Fact, ...]]:
+    """The facts of a file of `texts` by subject: a fact on each line, its parts between bars."""
+    return {subject: tuple(Fact(*line.split("|")) for line in lines) for subject, lines in read_texts(file).items()}
 
 
 FACTS = read_facts("facts.txt")[""]

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ FIRST_RARE_RANK = 800  # frequent words of the made-up language stand before thi
 class Question:
     """A question, and the places (seqs, from 1) of the messages that hold what it asks for.
 
-    `sentence`: what in such a long message answers it; empty where the whole message does.
+    `sentence`: what in such a long message answers it; empty where the whole message does. `asked_at`: when it is
+    asked (UTC), where that matters.
     """
 
     text: str
     evidence: frozenset[int]
     sentence: str = ""
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)

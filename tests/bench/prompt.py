@@ -34,6 +34,11 @@ MAX_MISSED: dict[str, tuple[float, float]] = {
     "meetings": (32.0, 15.0),
     "short facts": (7.0, 4.0),
     "long messages": (38.0, 22.0),
+    "dated questions": (10.0, 10.0),
+    "lists": (10.0, 5.0),
+    "links": (25.0, 15.0),
+    "standing instructions": (5.0, 5.0),
+    "echoes": (20.0, 15.0),
 }
 """Percent of the evidence that may be missing, by kind, as a mention and in a thread."""
 
@@ -134,6 +139,7 @@ def _ask_in_turn(task: TaskType, world: BenchWorkspace, questions: Sequence[Aske
         with transaction.atomic():
             for _, question, texts in asked:
                 request = _post(world, thread, question.text)
+                request.created_at = question.asked_at or request.created_at
                 prompt = _assemble(world, request, task)
                 shared = None if before is None else shared_tokens(before, prompt)
                 answers.append(replace(count_evidence(prompt, texts), shared=shared))
@@ -164,7 +170,9 @@ def make_prompt(world: BenchWorkspace, thread: Thread, question: Question, task:
     """The prompt of a question that Ana posts; nothing of it stays in the thread."""
     body = f"@{world.vibe.participant.handle} {question.text}" if task == "mention" else question.text
     with transaction.atomic():
-        prompt = _assemble(world, _post(world, thread, body), task)
+        request = _post(world, thread, body)
+        request.created_at = question.asked_at or request.created_at
+        prompt = _assemble(world, request, task)
         transaction.set_rollback(True)
     return prompt
 

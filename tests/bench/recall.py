@@ -30,6 +30,11 @@ MAX_MISSED: Mapping[str, Sequence[float]] = {
     "meetings": (61.0, 45.0, 28.0, 14.0),
     "short facts": (20.0, 13.0, 7.5, 3.0),
     "long messages": (33.0, 27.0, 20.0, 14.0),
+    "dated questions": (15.0, 5.0, 3.0, 2.0),
+    "lists": (25.0, 12.0, 4.0, 2.0),
+    "links": (10.0, 8.0, 6.0, 4.0),
+    "standing instructions": (100.0, 100.0, 100.0, 100.0),
+    "echoes": (36.0, 22.0, 15.0, 12.0),
 }
 """Percent of the evidence that the bare search may miss, by kind, for each budget."""
 
@@ -79,7 +84,7 @@ def recall_by_budget(conversations: Iterable[SampleConversation]) -> dict[int, R
 
 def _bare_share(world: BenchWorkspace, thread: Thread, question: Question, budget: int) -> float:
     """The share of the evidence in what the search selects, as far as it fits the budget."""
-    hits = find_messages(world.by, question.text, thread_id=thread.pk, budget=budget).hits
+    hits = find_messages(world.by, question.text, thread_id=thread.pk, budget=budget, asked_at=question.asked_at).hits
     return len({hit.seq for hit in hits} & question.evidence) / len(question.evidence)
 
 
@@ -109,7 +114,7 @@ def _prompt_request(world: BenchWorkspace, thread: Thread, question: Question) -
         access=access,
         thread=read_thread(access, thread.pk),
         task="mention",
-        message=RequestMessage(question.text, asker, FIRST_MESSAGE_AT),
+        message=RequestMessage(question.text, asker, question.asked_at or FIRST_MESSAGE_AT),
         counter=counter_for("offline"),
         budget=BUDGETS["mention"],
     )

@@ -234,7 +234,7 @@ def test_the_length_of_a_thread_does_not_change_how_often_the_database_is_asked(
     short = make_thread(thread.channel, olga, "Short")
     fill(short, olga, 3, {2: NEEDLE})
     found(access(olga), "zinc can", short)
-    for place, most in ((short, 4), (thread, 4)):
+    for place, most in ((short, 6), (thread, 6)):
         with CaptureQueriesContext(connection) as queries:
             found(access(olga), "zinc can", place)
         assert len(queries) <= most
@@ -255,3 +255,14 @@ def test_the_signs_of_a_question_are_those_the_database_compares_with(ana: Membe
         cursor.execute("SELECT binary_quantize(%s::halfvec)::text", [question.vector_literal])
         assert cursor.fetchone() == (question.sign_bits,)
     assert question.sign_bits.count("1") not in (0, len(question.sign_bits))
+
+
+def test_a_name_in_what_was_found_leads_to_what_else_was_said_of_it(ana: Member, thread: Thread) -> None:
+    for number in range(30):
+        say(thread, ana, f"Small talk number {number} about this and that, nothing else")
+    say(thread, ana, "my sister is called Thekla")
+    for number in range(30):
+        say(thread, ana, f"More talk number {number} on the weather of the day")
+    told = say(thread, ana, "Thekla moved to Ghent, above a bakery")
+    found = find_messages(access(ana), "Where is the home of my sister?", thread_id=thread.pk, budget=30).hits
+    assert told.pk in [hit.message_id for hit in found]

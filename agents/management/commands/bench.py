@@ -27,7 +27,10 @@ BENCHES = (  # those of tests.bench
     "search",
     "webhooks",
 )
-KINDS = ("meetings", "short facts", "long messages")
+KINDS = (
+    *("meetings", "short facts", "long messages"),
+    *("dated questions", "lists", "links", "standing instructions", "echoes"),
+)
 
 
 class Command(BaseCommand):
@@ -37,7 +40,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", choices=BENCHES)
         parser.add_argument("--quick", action="store_true", help="fewer repeats, no thread of 100,000 messages")
-        parser.add_argument("--kind", choices=KINDS, help="prompt, recall: one kind of conversation instead of three")
+        parser.add_argument("--kind", choices=KINDS, help="prompt, recall: one kind of conversation instead of all")
         parser.add_argument("--data", type=Path, help="cache, prompt, recall: a QMSum file whose meetings are used")
         parser.add_argument("--case", type=int, help="budget: only this case (of the worlds of --quick, if given)")
         parser.add_argument("--json", action="store_true")

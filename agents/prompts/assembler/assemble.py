@@ -187,6 +187,7 @@ def _build_prompt(
         *files.file_candidates(request, {tool.name for tool in offered_tools}),
         *images.image_candidates(request, may_see=may_see),
         work_rows,
+        *constraints.preference_candidates(request),
         reminders.reminder_candidates(
             request, (tool.name for tool in offered_tools), has_feedback=bool(feedback.groups)
         ),

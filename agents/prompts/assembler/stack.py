@@ -26,6 +26,7 @@ SectionName = Literal[
     "images",
     "request_images",
     "constraints",
+    "preferences",
     "reminders",
     "situation",
     "history",
@@ -57,7 +58,8 @@ STACK: tuple[Layer, ...] = (
         "P1",
         "current task",
         (
-            *("request", "later", "source", "files", "images", "request_images", "constraints", "reminders"),
+            *("request", "later", "source", "files", "images", "request_images"),
+            *("constraints", "preferences", "reminders"),
             *("situation", "history", "work"),
         ),
     ),
@@ -76,7 +78,7 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "history": ("history", "recall", "images"),
         "dynamic": (
             *("work", "profile", "feedback", "knowledge", "dives", "episodes"),
-            *("files", "request_images", "constraints", "reminders", "later", "situation"),
+            *("files", "request_images", "constraints", "preferences", "reminders", "later", "situation"),
         ),
         "request": ("request",),
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.search.candidates import Corpus, Lookup
-from openvibe.engines.search.lexemes import lexeme_set
+from openvibe.engines.search.lexemes import Term, lexeme_set
 from openvibe.engines.search.passages import best_passage_similarity
 from openvibe.engines.search.query import Query, QueryShape, term_bits_sql
 from openvibe.workspaces.access import Access
@@ -67,6 +67,9 @@ AND seq = ANY(ARRAY(SELECT seq FROM (SELECT seq, pair_signs <~> %(signs)s::varbi
 WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimension)s
 AND seq < %(since)s AND seq %% 2 = 0 OFFSET 0) compared ORDER BY far LIMIT 4 * {most}))
 ORDER BY pair <#> %(vector)s::halfvec LIMIT {most}"""
+
+_HOLDERS = """SELECT seq, held FROM (SELECT seq, {bits} AS held FROM chat_message e
+WHERE thread_id = %(thread)s AND seq = ANY(%(seqs)s::bigint[]) AND deleted_at IS NULL OFFSET 0) m WHERE held <> 0"""
 
 _SELECT_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.label, p.kind,
 m.state = 'stopped', (extract(epoch FROM m.created_at) * 1000000)::bigint
@@ -147,6 +150,22 @@ def read_messages(
 def _is_named(name: str, query: Query) -> bool:
     lexemes = name_lexemes(name)
     return any(term.is_held_by(lexemes) for term in query.terms)
+
+
+def read_name_holders(thread_id: int, seqs: Sequence[int], terms: Sequence[Term]) -> list[tuple[int, int]]:
+    """The messages among these that hold any of the terms: seq and bits of the terms."""
+    statement = _holders_statement(QueryShape(len(terms), has_exact=False))
+    return cast(
+        "list[tuple[int, int]]",
+        fetch_prepared(
+            statement, {"thread": thread_id, "seqs": array_literal(seqs), **Query(tuple(terms), None).values}
+        ),
+    )
+
+
+@cache
+def _holders_statement(shape: QueryShape) -> str:
+    return sql.SQL(_HOLDERS).format(bits=term_bits_sql(shape)).as_string()
 
 
 @cache

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
+from django.utils import timezone
 from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
-from openvibe.chat.search.rows import Author, load_texts, name_tokens, read_messages, visible_last_seq
-from openvibe.engines.search.query import Query, parse_query
-from openvibe.engines.search.ranking import rank
+from openvibe.chat.search.rows import (
+    Author,
+    load_texts,
+    name_tokens,
+    read_messages,
+    read_name_holders,
+    visible_last_seq,
+)
+from openvibe.engines.search.dated import date_weights
+from openvibe.engines.search.query import Query, parse_query, parse_terms
+from openvibe.engines.search.ranking import lift_linked, rank_with_stretches
 from openvibe.engines.search.selection import select
 from openvibe.engines.search.values import Candidates, Floats, has_vectors
+from openvibe.engines.text.names import find_names
 from openvibe.engines.text.stop_phrases import asks_for_several
 from openvibe.workspaces.access import Access
 
@@ -55,6 +66,12 @@ class MessageSearchResult:
 MAX_FULL_SCAN_MESSAGES = 4_000
 """A thread of so many messages is looked at as a whole."""
 
+_SECONDS_UNTIL_2000 = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+
+LINK_SOURCES, MAX_FOLLOWED_NAMES, RARE_NAME_MESSAGES = 3, 12, 3
+"""The best messages whose names are followed, how many names, and the most messages that hold one: who is named
+everywhere leads nowhere."""
+
 RECENT_MESSAGES = 300
 """The number of messages, the newest, that are looked at one by one in a longer thread; those before only where words
 or meaning lead."""
@@ -80,13 +97,15 @@ def find_messages(
     kinds: Sequence[str] = SEARCHED_KINDS,
     overhead: int = 0,
     max_message_tokens: int | None = None,
+    asked_at: datetime | None = None,
 ) -> MessageSearchResult:
     """Messages of a thread that bear on the question, within `budget` tokens, the best first.
 
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
     `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens` is
-    the most that one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At
-    most six short statements, whatever the length of the thread.
+    the most that one may cost without it, for callers who cut longer ones. `asked_at`: the time, in the asker's zone,
+    from which "yesterday" and "in March" count; now in the zone of the request when not given. Nothing in a question is
+    an operator. At most nine short statements, whatever the length of the thread.
     """
     last_seq = visible_last_seq(access, thread_id)
     if last_seq is None or budget <= 0:
@@ -102,15 +121,51 @@ def find_messages(
     if not len(messages):
         return MessageSearchResult()
     candidates = _build_candidates(messages, authors, query, max_message_tokens)
+    seconds = messages["microseconds"] / 1e6 + _SECONDS_UNTIL_2000
+    dated = date_weights(question, asked_at or timezone.localtime(), seconds)
+    candidates = replace(candidates, dated=dated)
     corpus_size = None if document_frequencies is None else end - 1
-    scores = rank(
+    scores, strength = rank_with_stretches(
         candidates,
         document_frequencies=document_frequencies,
         corpus_size=corpus_size,
         is_scattered=asks_for_several(question),
     )
+    scores = lift_linked(scores, _name_links(thread_id, question, candidates, scores, strength), strength)
     indices = select(scores, candidates, budget=budget, overhead=overhead, max_hits=max_hits)
     return _build_result(candidates, scores, indices, budget, overhead, max_message_tokens)
+
+
+def _name_links(
+    thread_id: int, question: str, candidates: Candidates, scores: Floats, strength: float
+) -> Mapping[int, Collection[int]]:
+    """The places of what holds a rare name out of one of the best, by the place of that one: what is asked of
+    somebody's sister is told elsewhere of Thekla."""
+    if strength >= 1 or (candidates.is_exact is not None and candidates.is_exact.any()):
+        return {}
+    best: list[int] = np.argsort(-scores, kind="stable")[:LINK_SOURCES].tolist()
+    texts = load_texts([cast(int, candidates.keys[index]) for index in best])
+    bodies = {index: texts[key][4] for index in best if (key := cast(int, candidates.keys[index])) in texts}
+    names_by_source = {index: find_names(body, question) for index, body in bodies.items()}
+    names = list(dict.fromkeys(chain.from_iterable(names_by_source.values())))[:MAX_FOLLOWED_NAMES]
+    term_by_name = {name: terms[0] for name, terms in zip(names, parse_terms(*names), strict=True) if len(terms) == 1}
+    if not term_by_name:
+        return {}
+    terms = list(term_by_name.values())
+    holders = read_name_holders(thread_id, candidates.positions.tolist(), terms)
+    places = {seq: place for place, seq in enumerate(candidates.positions.tolist())}
+    places_by_name = {
+        name: [places[seq] for seq, held in holders if held >> bit & 1] for bit, name in enumerate(term_by_name)
+    }
+    return {
+        source: [
+            place
+            for name in source_names
+            if len(places_by_name.get(name, ())) <= RARE_NAME_MESSAGES
+            for place in places_by_name.get(name, ())
+        ]
+        for source, source_names in names_by_source.items()
+    }
 
 
 def _read_candidates(

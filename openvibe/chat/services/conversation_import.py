@@ -16,6 +16,7 @@ from openvibe.chat.models import MAX_EMOJI_OF_MESSAGE, Channel, Message, Reactio
 from openvibe.chat.services.reactions import clean_emoji
 from openvibe.chat.services.speakers import Speakers
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
+from openvibe.chat.wiring import conversation_imported
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, TextRefused, clean_body
 from openvibe.workspaces.models import IMPORTED_KINDS
@@ -87,6 +88,7 @@ def import_thread(
     finally:
         if added and target.thread:
             emit_thread_changed(target.thread)
+            conversation_imported.send(sender=Thread, thread=target.thread)
     thread = target.thread or target.former or target.create()
     thread.refresh_from_db()
     return ImportReport(thread, added, total - added, frozenset(met))

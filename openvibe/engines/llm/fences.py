@@ -22,6 +22,7 @@ FENCE_TAGS = (
     "request",
     "approval",
     "binding",
+    "preference",
     "reminders",
     "situation",
     "earlier",

@@ -10,7 +10,7 @@ beyond it than a page, and end where the talk paused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -66,6 +66,13 @@ assistants: these repeat what people say."""
 _EXACT_WEIGHT: Final = 100.0
 """What a text gains that holds what was asked for as it stands: more than anything else could add up to."""
 
+_DATED_WEIGHT: Final = 3.0
+"""What the score of a text gains that was said in the days which the question names. Added last: all that was said then
+is lifted, and what stands around it is not."""
+
+_LINK_WEIGHT: Final = 0.5
+"""The share of the score of one of the best texts by which another gains that says more of a name in it."""
+
 _LENGTH_WEIGHT: Final = 0.25
 """Standard deviations by which a text of a conversation gains for each that its length (logarithm) stands out: "ok" and
 "see you" answer nothing. After Singhal, Buckley and Mitra, "Pivoted Document Length Normalization" (1996): what is
@@ -98,8 +105,27 @@ def rank(
     `use_neighbours`: the candidates are of one conversation, so what stands around them counts; False for texts that
     stand alone. `is_scattered`: the question asks for several pieces.
     """
+    return rank_with_stretches(
+        candidates,
+        document_frequencies=document_frequencies,
+        corpus_size=corpus_size,
+        use_neighbours=use_neighbours,
+        is_scattered=is_scattered,
+    )[0]
+
+
+def rank_with_stretches(
+    candidates: Candidates,
+    *,
+    document_frequencies: Sequence[float] | None = None,
+    corpus_size: int | None = None,
+    use_neighbours: bool = True,
+    is_scattered: bool = False,
+) -> tuple[Floats, float]:
+    """What `rank` returns; and from 0 to 1 how far scores rise and fall in stretches, as where people stay with a
+    subject, 0 for texts that stand alone."""
     if not len(candidates):
-        return np.zeros(0, np.float32)
+        return np.zeros(0, np.float32), 0.0
     vector_weight = 1 / np.sqrt(1 + float(np.median(candidates.tokens)) / _VECTOR_BLUR_TOKENS)
     score = z_scores(bm25(candidates, document_frequencies, corpus_size))
     for similarity in (candidates.similarity, candidates.pair_similarity):
@@ -109,12 +135,29 @@ def rank(
     if use_neighbours:
         score = score + _LENGTH_WEIGHT * z_scores(np.log(np.maximum(candidates.words, 1)).astype(np.float32))
     score = z_scores(score)
-    lift = 0.0 if candidates.is_exact is None else _EXACT_WEIGHT * candidates.is_exact.astype(np.float32)
-    own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0)) + lift
-    if not use_neighbours:
-        return np.asarray(score + lift, np.float32)
-    weight = _SCATTERED_WEIGHT if is_scattered else 1.0
-    return np.asarray(own + weight * _neighbour_scores(score, candidates), np.float32)
+    strength = 0.0
+    if use_neighbours:
+        strength = _stretch_strength(score, candidates)
+        own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0))
+        weight = _SCATTERED_WEIGHT if is_scattered else 1.0
+        score = own + weight * _neighbour_scores(score, candidates, strength)
+    if candidates.dated is not None:
+        score = score + _DATED_WEIGHT * candidates.dated
+    if candidates.is_exact is not None:
+        score = score + _EXACT_WEIGHT * candidates.is_exact
+    return score.astype(np.float32), strength
+
+
+def lift_linked(scores: Floats, links: Mapping[int, Collection[int]], strength: float) -> Floats:
+    """The scores with texts lifted (places) that hold a rare name out of one of the best: by so much of the score of
+    that one, the less the more the conversation goes in `strength` stretches, whose texts bear more than names do."""
+    lifted = scores.copy()
+    for source, places in links.items():
+        for place in places:
+            if place != source:
+                gain = _LINK_WEIGHT * (1 - strength) * max(float(scores[source]), 0.0)
+                lifted[place] = max(lifted[place], scores[place] + gain)
+    return lifted
 
 
 def _add_speaker_weights(score: Floats, candidates: Candidates) -> Floats:
@@ -133,9 +176,12 @@ def z_scores(values: Floats) -> Floats:
     return np.where(finite, (values - mean) / (deviation if deviation > 1e-6 else np.inf), 0).astype(np.float32)
 
 
-def _neighbour_scores(scores: Floats, candidates: Candidates) -> Floats:
+def _stretch_strength(scores: Floats, candidates: Candidates) -> float:
+    return min(max(_autocorrelation(scores, candidates.positions) / _FULL_AUTOCORRELATION, 0.0), 1.0)
+
+
+def _neighbour_scores(scores: Floats, candidates: Candidates, strength: float) -> Floats:
     """What each text gains or loses by those around it, nothing where they tell nothing."""
-    strength = min(max(_autocorrelation(scores, candidates.positions) / _FULL_AUTOCORRELATION, 0.0), 1.0)
     if not strength:
         return np.zeros(len(scores), np.float32)
     decay = _decay(candidates).tolist()

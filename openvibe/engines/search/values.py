@@ -40,7 +40,8 @@ class Candidates:
     where there are none at all. `fingerprints` (n), when given, are equal where the texts are, whoever said them.
     `seconds` (n), when given, are when they were said; `by_named` (n) whether the question names who said them, and
     `by_person` (n) whether that is a person rather than an assistant. `is_exact` (n), when given, is whether the text
-    holds what was asked for as it stands.
+    holds what was asked for as it stands. `dated` (n), where the question names days, is how far each was said then,
+    from 0 to 1.
     """
 
     keys: Sequence[Hashable]
@@ -55,6 +56,7 @@ class Candidates:
     by_named: NDArray[np.bool_] | None = None
     by_person: NDArray[np.bool_] | None = None
     is_exact: NDArray[np.bool_] | None = None
+    dated: Floats | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError when the columns are of different lengths."""

@@ -43,6 +43,7 @@ from agents.prompts.assembler.sections.recall_blocks import (
     with_reopening,
 )
 from agents.prompts.assembler.sections.request import PromptRequest
+from agents.prompts.assembler.sections.situation import local_asking_time
 from memory.queries import MAX_ENTRY_TOKENS, ContextEntry, message_entries, messages_for_prompts
 from openvibe.chat.queries import MessageHit, find_messages
 from openvibe.engines.llm.tokens import TokenCounter
@@ -217,6 +218,7 @@ def _find_hits(request: PromptRequest, window_start: int, in_view: Collection[in
         exclude_seqs=in_view,
         max_message_tokens=_shown_limit(room),
         overhead=LINE_TOKENS,
+        asked_at=local_asking_time(request),
     ).hits
 
 

@@ -5,8 +5,8 @@ Fields, not prose, so that no name can pass for one. It ends the dynamic block, 
 before the question: nothing before it changes with it."""
 
 from dataclasses import replace
-from datetime import UTC
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
@@ -19,23 +19,38 @@ from agents.prompts.assembler.items import (
     section_candidates,
 )
 from agents.prompts.assembler.sections.request import PromptRequest, read_once
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, row_columns
+from openvibe.engines.database.time_zones import time_zone_or_utc
 from openvibe.engines.llm.fences import fence
 from openvibe.workspaces.models import Member, Participant
 
 
+class AskingMember(NamedTuple):
+    """A member who asks: the role, and the name of the time zone, empty where none was chosen."""
+
+    role: str
+    time_zone: str
+
+
 @read_once
-def asker_role(request: PromptRequest) -> str | None:
-    """The role of a member who asks; None of everybody else."""
+def asking_member(request: PromptRequest) -> AskingMember | None:
+    """The member who asks; None where anybody else does."""
     asker = request.message.author
     if asker is None or asker.kind != Participant.Kind.MEMBER:
         return None
-    return next((role for (role,) in _member_role.rows(asker.pk, request.access.workspace_id)), None)
+    return next(map(AskingMember._make, _asking_member.rows(asker.pk, request.access.workspace_id)), None)
 
 
 @CompiledQuery
-def _member_role(participant_id: int, workspace_id: int) -> QuerySet[Any, Any]:
-    return Member.objects.filter(participant=participant_id, workspace=workspace_id).order_by().values_list("role")
+def _asking_member(participant_id: int, workspace_id: int) -> QuerySet[Any, Any]:
+    members = Member.objects.filter(participant=participant_id, workspace=workspace_id).order_by()
+    return members.values_list(*row_columns(AskingMember, time_zone="user__time_zone"))
+
+
+def local_asking_time(request: PromptRequest) -> datetime:
+    """The time of the request in the zone of whoever asks: from there "yesterday" counts. UTC where none is known."""
+    member = asking_member(request)
+    return request.message.sent_at.astimezone(time_zone_or_utc(member.time_zone if member else ""))
 
 
 def view_line(newest_count: int, recalled_count: int, total: int) -> str:
@@ -91,7 +106,7 @@ def _situation_item(request: PromptRequest, view: str) -> Item:
         weekday=f"{at:%A}",
         asked_by=asker.name if asker else None,
         handle=f"@{asker.handle}" if asker else None,
-        role=_role_name(asker, asker_role(request)),
+        role=_role_name(asker, asking_member(request)),
         message=request.end_seq,
         trust="semi_trusted",
     )
@@ -109,9 +124,9 @@ def _place_line(request: PromptRequest) -> str:
     return ""
 
 
-def _role_name(asker: Participant | None, role: str | None) -> str | None:
+def _role_name(asker: Participant | None, member: AskingMember | None) -> str | None:
     """The role of a member, the former one of somebody who left, else what kind of participant it is."""
     if asker is None:
         return None
-    role = role or str(asker.get_kind_display()).lower()
+    role = member.role if member else str(asker.get_kind_display()).lower()
     return role if asker.is_active else f"former {role}"

@@ -107,6 +107,7 @@ def _open_work(thread_id: int, parent_id: int) -> QuerySet[Any, Any]:
     is_of_thread = Q(thread=thread_id) | Q(thread=parent_id, kind=WorkItem.Kind.DO_NOT_REDO)
     rows = WorkItem.objects.filter(is_of_thread, state=WorkItem.State.OPEN)
     rows = rows.exclude(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False)
+    rows = rows.exclude(kind=WorkItem.Kind.PREFERENCE)
     columns = row_columns(WorkItemRow, author="author__label", author_kind="author__kind")
     return rows.order_by(place, "id").values_list(*columns)[:MAX_WORK_ITEMS]
 
