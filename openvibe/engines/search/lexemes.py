@@ -66,8 +66,8 @@ def make_tsvector(*fields: tuple[str, str]) -> str:
 
 
 def _stem_language(language: str, tokens: Sequence[Token]) -> str:
-    """What is unknown and has no accents is stemmed as English; `""` means: not at all."""
-    if language or any(not token.form.isascii() for token in tokens):
+    """What is unknown and has letters without accents alone is stemmed as English; `""` means: not at all."""
+    if language or any(token.form.isalpha() and not token.form.isascii() for token in tokens):
         return language
     return _PLAIN_LETTERS
 

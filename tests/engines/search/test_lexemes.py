@@ -178,3 +178,8 @@ def test_matches_are_told_by_their_places() -> None:
     assert marked("nothing") == []
     late = "word " * 20_000 + "the zinc can"
     assert [late[start:end] for start, end in find_matches(late, "zinc")] == ["zinc"]
+
+
+@pytest.mark.parametrize("text", ["Bark mulch costs 4 € a sack.", "Costs 🚀", "“Costs” — 7 €"])
+def test_signs_are_no_letters_of_another_language(text: str) -> None:
+    assert "'cost'" in make_tsvector((text, BODY))

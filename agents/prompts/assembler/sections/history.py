@@ -47,7 +47,7 @@ from openvibe.chat.queries import AccessQuery
 from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.fences import fence
-from openvibe.engines.llm.tokens import TokenCounter, typical_ratio
+from openvibe.engines.llm.tokens import TokenCounter, truncate_middle, typical_ratio
 from openvibe.engines.llm.transcripts import message_line, opening
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.access import Access
@@ -56,8 +56,9 @@ from openvibe.workspaces.models import Participant
 MENTION_TAIL = 5
 """Messages before the request that a mention always asks for."""
 
-SUMMARY_TOKENS = MAX_ENTRY_TOKENS + 100
-"""Tokens (o200k_base) of summaries beside a mention's neighbours, those of most messages first: the longest, fenced."""
+MENTION_SUMMARY_TOKENS, SUMMARY_FENCE_TOKENS = 450, 100
+"""Tokens of the summary of most messages beside a mention's neighbours, head and tail of a longer one, and of its
+fence: a mention has room for some 4,400 tokens of what bears on it, and a whole summary took a quarter of them."""
 
 SHORT_THREAD_MESSAGES, WHOLE_MESSAGE_TOKENS = 240, 30
 """A thread of at most so many messages, or of one for so many tokens of room, may stand whole in a mention's prompt."""
@@ -139,7 +140,7 @@ def history_candidates(
         return [candidates(groups, extendable=whole)]
     tail = tuple(takewhile(lambda group: not summarised_messages(group.items[0]), groups))
     by_size = tuple(sorted(groups[len(tail) :], key=lambda group: -summarised_messages(group.items[0])))
-    cap = int(SUMMARY_TOKENS * typical_ratio(request.counter))
+    cap = MENTION_SUMMARY_TOKENS + SUMMARY_FENCE_TOKENS
     return [candidates(tail, extendable=whole), candidates(by_size, cap=cap, contiguous=False)]
 
 
@@ -163,7 +164,8 @@ def history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> t
     last_opening = ""
     for entry in entries:
         if entry.summary_id is not None:
-            item = _summary_item(request.counter, entry)
+            limit = MENTION_SUMMARY_TOKENS if request.task == "mention" else None
+            item = _summary_item(request.counter, entry, limit)
             summaries.append(AtomicGroup((item,)))
         else:
             is_own = entry.author_id == own_id
@@ -268,11 +270,14 @@ def message_trust(entry: ContextEntry, *, is_own: bool) -> TrustLabel:
     return author_trust(entry.author_kind, is_own=is_own)
 
 
-def _summary_item(counter: TokenCounter, entry: ContextEntry) -> Item:
+def _summary_item(counter: TokenCounter, entry: ContextEntry, limit: int | None) -> Item:
     kind = "condensed" if entry.depth else "leaf"
+    text = mask_secrets(entry.text)
     block = fence(
         "summary",
-        mask_secrets(entry.text),
+        text
+        if limit is None
+        else truncate_middle(text, limit, counter, f"\n[… summary {entry.summary_id} is longer …]\n"),
         id=entry.summary_id,
         kind=kind,
         depth=entry.depth,
