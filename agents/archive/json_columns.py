@@ -21,7 +21,7 @@ from knowledge.models import Revision
 from memory.models import Compaction, Handoff, MemoryPlugin, SessionInfo, WorkItem
 from openvibe.base.images import UnreadableImage, decode_image
 from openvibe.base.problems import Problem
-from openvibe.chat.models import MAX_IMAGE_SIDE, Erasure, Image, StoredFile
+from openvibe.chat.models import MAX_IMAGE_SIDE, ConversationImport, Erasure, Image, StoredFile
 from openvibe.workspaces.models import Picture, Workspace
 
 MAX_NUMBER = 2**31 - 1
@@ -93,6 +93,34 @@ class _Options(TypedDict):
     response_format: NotRequired[dict[str, Any]]
 
 
+_EXACT = ConfigDict(strict=True, extra="forbid")
+
+
+@with_config(_EXACT)
+class _KindTotal(TypedDict):
+    kind: str
+    read: Count
+    imported: Count
+    present: Count
+    left_out: Count
+
+
+@with_config(_EXACT)
+class _LeftOut(TypedDict):
+    kind: str
+    reason: str
+    count: Count
+    places: list[str]
+
+
+@with_config(_EXACT)
+class _Account(TypedDict, total=False):
+    """What an import read and left out, as `openvibe.chat.importing.account` keeps it; empty until it ends."""
+
+    kinds: list[_KindTotal]
+    left_out: list[_LeftOut]
+
+
 ShownMessage = tuple[Id, list[Id] | None]
 Block = tuple[Id, Id, int, list[ShownMessage]]
 """A block as `recall_blocks.RecallBlock` has it: before, part, checksum, messages with their passages."""
@@ -131,6 +159,7 @@ READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
     (ClientTurn, "options"): _shape(_Options),
     (ClientTurn, "tools"): _shape(list[_Tool]),
     (Compaction, "summary_ids"): _shape(list[Id]),
+    (ConversationImport, "account"): _shape(_Account),
     (Erasure, "counts"): _counts,
     (Handoff, "sections"): _shape(dict[str, list[_HandoffLine]]),
     (Image, "content"): _read_image,

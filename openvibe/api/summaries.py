@@ -53,7 +53,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "images_get": "Get what is known of an image",
     "images_get_content": "Download an image",
     "images_update": "Describe an image",
-    "import_notes_dismiss": "Put away what your inbox says of imports",
+    "imports_dismiss_notes": "Put away what your inbox says of imports",
     "imports_account": "Take out the account of an import",
     "imports_create": "Bring conversations in from a file",
     "imports_get": "Read one import and its account",

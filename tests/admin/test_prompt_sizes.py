@@ -40,7 +40,7 @@ def test_a_soul_too_large_for_the_models_window_is_refused(ana: Member, vibe: Ag
     make_endpoint(ana, 3_000)
     with pytest.raises(Problem, match=NUMBERS) as error:
         save_soul(agent=vibe, by=access(ana), text=long_soul(900), note="Longer", based_on=1)
-    assert "its SOUL 2," in error.value.message
+    assert "its SOUL 3," in error.value.message
     assert "the window of “Small” leaves only 2,500" in error.value.message
     vibe.refresh_from_db()
     assert vibe.soul is not None

@@ -75,6 +75,11 @@ ROWS = {
     "GET api-tokens": Row("tokens/", lists="token"),
     "POST api-tokens": Row("tokens/", status=201, body={"name": "x", "scopes": ["read"]}),
     "DELETE api-token": Row("tokens/{token}/", "token", 204),
+    "GET api-imports": Row("imports/", but=OTHERS | {"ben": 403}),
+    "POST api-imports": Row("imports/", status=415, body={}),
+    "GET api-import": Row("imports/1/", status=404, but=OTHERS | {"ben": 403}),
+    "GET api-import-account": Row("imports/1/account/", status=404, but=OTHERS | {"ben": 403}),
+    "DELETE api-import-notes": Row("imports/notes/", status=204, but=NOT_AGENTS),
     "GET api-webhooks": Row("webhooks/"),
     "POST api-webhooks": Row(
         "webhooks/",

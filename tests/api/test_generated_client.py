@@ -3,6 +3,7 @@
 import importlib
 import json
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,14 @@ def body_model(package: str, operation: dict[str, Any], body: dict[str, Any]) ->
     return getattr(importlib.import_module(f"{package}.models"), name).from_dict(body)
 
 
+def upload(package: str, form: dict[str, Any]) -> Any:
+    """A file of one message as the generated class of its schema."""
+    name = form["schema"]["$ref"].rpartition("/")[2]
+    file_type = importlib.import_module(f"{package}.types").File
+    file = file_type(payload=BytesIO(b'{"role": "user", "content": "When do I prune?"}\n'), file_name="chat.jsonl")
+    return getattr(importlib.import_module(f"{package}.models"), name)(file=file)
+
+
 @pytest.mark.parametrize("operation_id", OPERATIONS)
 def test_every_example_works_through_a_generated_client(
     package: str, world: ExampleWorld, connect: Callable[[str], Any], operation_id: str
@@ -100,7 +109,10 @@ def test_every_example_works_through_a_generated_client(
         for each in operation.get("parameters", ())
         if "example" in each
     }
-    if "requestBody" in operation:
+    content = operation.get("requestBody", {}).get("content", {})
+    if "multipart/form-data" in content and "application/json" not in content:
+        values["body"] = upload(package, content["multipart/form-data"])
+    elif content:
         example = operation["requestBody"]["content"]["application/json"]["example"]
         values["body"] = body_model(package, operation, world.body(operation_id, example))
 

@@ -23,6 +23,7 @@ from openvibe.chat.services import (
     create_reply,
     open_direct_messages,
     publish_dive,
+    request_import,
     save_message,
     start_dive,
 )
@@ -152,6 +153,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         next_due_at="2036-01-01T12:00Z",
         author=ana.participant,
     )
+    request_import(by=access, chunks=[b"{}"], file_name=f"chat-{number}.jsonl", form="", channel=None)
     create_webhook(by=access, participant=ana.participant, url="https://93.184.216.34/", kinds=["mention"])
     send_test(webhook=Webhook.objects.earliest("pk"), by=access)
     know_more(ana, thread, number)
@@ -197,6 +199,7 @@ LISTS = [
     "knowledge/contradictions/",
     "knowledge/{entry}/revisions/",
     "knowledge/{entry}/uses/",
+    "imports/",
     "webhooks/",
     "webhooks/{webhook}/deliveries/",
 ]

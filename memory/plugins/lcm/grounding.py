@@ -20,6 +20,7 @@ import numpy as np
 
 from memory.plugins.lcm.source_lines import line_times, parse_lines
 from openvibe.engines.search.embedders import StaticEmbedder
+from openvibe.engines.search.values import dot
 from openvibe.engines.text.words import STOP_WORDS, cjk_bigrams
 
 NEAR_WORDS: Final = 10
@@ -429,7 +430,7 @@ class SourceWords:
         words, vectors = self._vectors
         if not words or not word.isalpha() or len(word) < 3:
             return ()
-        cosines = vectors @ _embedder().embed([word])[0]
+        cosines = dot(vectors, _embedder().embed([word])[0])
         return tuple(words[at] for at in np.flatnonzero(cosines >= MIN_COSINE))
 
     @cached_property

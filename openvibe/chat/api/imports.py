@@ -127,7 +127,7 @@ class ImportAccount(ApiView):
 
 
 class ImportNotes(ApiView):
-    @extend_schema(operation_id="import_notes_dismiss", responses={204: None})
+    @extend_schema(operation_id="imports_dismiss_notes", responses={204: None})
     def delete(self, request: Request) -> Response:
         """Put away what the caller's inbox says of imports so far. People only."""
         services.dismiss_import_notes(request_access(request))

@@ -195,8 +195,9 @@ def _publish(world: World, text: str) -> None:
 def _attach(world: World, position: int, name: str, content: str) -> None:
     """A file of the message that the dive started from, its name as if nobody had cleaned it."""
     file = make_attachment("notes.md", content.encode())
+    values = {key: value for key, value in asdict(file).items() if key not in ("name", "original")}
     source = Message.objects.get(thread=world.thread, seq=13)
-    Attachment.objects.create(message=source, position=position, **{**asdict(file), "name": name})
+    Attachment.objects.create(message=source, position=position, **values, name=name)
 
 
 def _summarise(world: World, text: str) -> None:
