@@ -17,7 +17,13 @@ from memory.quotes import MEMORY_QUOTES
 from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.models import Approval
-from memory.work.queries import APPROVAL_CALLS, ApprovalCall, count_pending_approvals, preferences_by_message, visible_approvals
+from memory.work.queries import (
+    APPROVAL_CALLS,
+    ApprovalCall,
+    count_pending_approvals,
+    preferences_by_message,
+    visible_approvals,
+)
 from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import (
     INBOX_NOTES,
