@@ -24,7 +24,7 @@ from memory.work.services import (
     revise_preferences,
     work_state_changed,
 )
-from openvibe.chat.models import Channel, Dive, Message, Thread
+from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.wiring import channel_renamed, conversation_imported, dive_ended, message_posted, message_revised
 from openvibe.engines.llm.endpoints.endpoints import endpoint_answered
 from openvibe.engines.llm.models import Endpoint
@@ -145,9 +145,9 @@ def remember_decision(sender: type[Approval], approval: Approval, by: Access | N
 
 
 @receiver(channel_renamed, dispatch_uid="memory.follow_renamed_channel")
-def keep_leaving_alone(sender: type[Channel], channel: Channel, previous_name: str, **_: Any) -> None:
+def keep_leaving_alone(sender: object, workspace_id: int, name: str, previous_name: str, **_: Any) -> None:
     """What memory leaves alone stays left alone, whatever it is called."""
-    follow_renamed_channel(channel=channel, previous_name=previous_name)
+    follow_renamed_channel(workspace_id=workspace_id, name=name, previous_name=previous_name)
 
 
 @receiver(endpoint_answered, dispatch_uid="memory.resume_compaction")

@@ -14,7 +14,7 @@ from memory.plugins.sessions import open_session
 from memory.plugins.thread_lists import THREAD_SETTINGS
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 
@@ -118,10 +118,10 @@ def configure_plugin(
 
 
 @transaction.atomic
-def follow_renamed_channel(*, channel: Channel, previous_name: str) -> None:
+def follow_renamed_channel(*, workspace_id: int, name: str, previous_name: str) -> None:
     """Lists of threads that memory leaves alone name the channel as it is called now."""
-    before, now = (f"#{name}".lower() for name in (previous_name, channel.name))
-    for row in MemoryPlugin.objects.select_for_update(no_key=True).filter(workspace=channel.workspace_id):
+    before, now = (f"#{name}".lower() for name in (previous_name, name))
+    for row in MemoryPlugin.objects.select_for_update(no_key=True).filter(workspace=workspace_id):
         changes = {}
         for setting in THREAD_SETTINGS:
             lines = str(row.config.get(setting.name) or "").split()

@@ -4,7 +4,7 @@ agents or for one of them."""
 import re
 
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.queries import has_agent
 
 MAX_INSTRUCTION_CHARACTERS = 2_000
 """Characters of all standing instructions for summaries: they stand in every request for one."""
@@ -16,8 +16,7 @@ OF_AGENT = re.compile(r"@(?P<handle>[\w-]{1,64})\s*:\s*(?P<text>.+)", re.DOTALL)
 def check_instruction(line: str, workspace_id: int, _by: Access | None) -> None:
     """Raises ValueError where the line is for an agent that the workspace does not have."""
     match = OF_AGENT.fullmatch(line)
-    agents = Participant.objects.filter(workspace=workspace_id, kind=Participant.Kind.AGENT)
-    if match and not agents.filter(handle=match["handle"].lower()).exists():
+    if match and not has_agent(workspace_id, match["handle"].lower()):
         raise ValueError(
             f"There is no agent @{match['handle']} here. Write a handle as the list of agents has it, then a colon."
         )

@@ -4,8 +4,7 @@ import re
 from typing import Any, Final
 
 from memory.plugins.base import PluginSetting
-from openvibe.base.params import MAX_ID
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.queries import has_channel, has_thread
 from openvibe.workspaces.access import Access
 
 MAX_LISTED_THREADS: Final = 200
@@ -24,12 +23,10 @@ def parse_thread_list(value: Any) -> str:
 def check_listed(line: str, workspace_id: int, by: Access | None) -> None:
     """Raises ValueError where the line names no channel and no thread that `by` sees."""
     if line.startswith("#"):
-        channels = Channel.objects.all() if by is None else Channel.objects.visible_to(by)
-        if not channels.filter(workspace=workspace_id, name__iexact=line[1:]).exists():
+        if not has_channel(workspace_id, line[1:], by):
             raise ValueError(f"There is no channel {line} that you see. Write its name as the sidebar has it.")
         return
-    threads = Thread.objects.all() if by is None else Thread.objects.visible_to(by)
-    if not threads.filter(workspace=workspace_id, pk=min(int(line), MAX_ID)).exists():
+    if not has_thread(workspace_id, int(line), by):
         raise ValueError(f"There is no thread {line} that you see. Open the thread and copy its address.")
 
 

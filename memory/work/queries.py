@@ -16,7 +16,6 @@ from openvibe.engines.database.compiled_queries import CompiledQuery, array_lite
 from openvibe.engines.llm.transcripts import indent_text
 from openvibe.engines.registers import Register
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
 
 MAX_APPROVALS, MAX_PROGRESS_ENTRIES = 20, 5
 """Decided and waiting approvals, lines of the progress log: the newest, approvals that wait before all others."""
@@ -132,8 +131,7 @@ class StandingPreference:
 def preferences_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """`preferences` for messages in which people ask for something once and for all that does not bind yet; nothing for
     those who may bind nobody. One query."""
-    people = (Participant.Kind.MEMBER, Participant.Kind.IMPORTED)
-    ids = [message.pk for message in messages if message.author.kind in people and not message.is_deleted]
+    ids = [message.pk for message in messages if not message.author.is_agent and not message.is_deleted]
     if access.is_agent or access.is_guest or not ids:
         return {}
     by_message: defaultdict[int, tuple[StandingPreference, ...]] = defaultdict(tuple)

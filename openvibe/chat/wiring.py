@@ -50,8 +50,8 @@ conversation_imported = Signal()
 message_revised = Signal()
 
 # Sent inside the transaction that renamed it:
-#   channel: Channel
-#   previous_name: str
+#   workspace_id: int
+#   name, previous_name: str, without "#"
 channel_renamed = Signal()
 
 # Sent inside the transaction that did it, the dive's row locked:

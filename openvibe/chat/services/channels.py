@@ -70,7 +70,9 @@ def update_channel(*, channel: Channel, by: Access, name: str, description: str)
     except IntegrityError:
         raise Conflict(f"There is a channel #{channel.name} already.", field="name") from None
     if channel.name != previous_name:
-        channel_renamed.send(sender=Channel, channel=channel, previous_name=previous_name)
+        channel_renamed.send(
+            sender=Channel, workspace_id=channel.workspace_id, name=channel.name, previous_name=previous_name
+        )
     _emit_changed(channel)
     return channel
 
