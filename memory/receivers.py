@@ -11,6 +11,7 @@ from memory.episodes.proposals import delete_learned_from
 from memory.episodes.services import forget_completion, record_completion, record_trust_check
 from memory.plugins.compaction import compaction_finished, request_compaction, request_rebuild, resume_compaction
 from memory.plugins.models import Compaction
+from memory.plugins.services import follow_renamed_channel
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
 from memory.work.approvals import approval_decided
 from memory.work.handoff import create_handoff
@@ -24,7 +25,7 @@ from memory.work.services import (
     work_state_changed,
 )
 from openvibe.chat.models import Dive, Message, Thread
-from openvibe.chat.wiring import conversation_imported, dive_ended, message_posted, message_revised
+from openvibe.chat.wiring import channel_renamed, conversation_imported, dive_ended, message_posted, message_revised
 from openvibe.engines.llm.endpoints.endpoints import endpoint_answered
 from openvibe.engines.llm.models import Endpoint
 from openvibe.workspaces.access import Access
@@ -141,6 +142,12 @@ def remember_decision(sender: type[Approval], approval: Approval, by: Access | N
         summary=f"{approval.decided_by.label} {approval.state} what was asked for in “{approval.thread.title}”: "
         f"{_quote(approval.what)}.{note}",
     )
+
+
+@receiver(channel_renamed, dispatch_uid="memory.follow_renamed_channel")
+def keep_leaving_alone(sender: object, workspace_id: int, name: str, previous_name: str, **_: Any) -> None:
+    """What memory leaves alone stays left alone, whatever it is called."""
+    follow_renamed_channel(workspace_id=workspace_id, name=name, previous_name=previous_name)
 
 
 @receiver(endpoint_answered, dispatch_uid="memory.resume_compaction")

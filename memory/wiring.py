@@ -17,7 +17,13 @@ from memory.quotes import MEMORY_QUOTES
 from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.models import Approval
-from memory.work.queries import APPROVAL_CALLS, ApprovalCall, count_pending_approvals, visible_approvals
+from memory.work.queries import (
+    APPROVAL_CALLS,
+    ApprovalCall,
+    count_pending_approvals,
+    preferences_by_message,
+    visible_approvals,
+)
 from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import (
     INBOX_NOTES,
@@ -59,6 +65,7 @@ __all__ = [
 
 def wire() -> None:
     MESSAGE_DECORATORS.add(feedback_by_message)
+    MESSAGE_DECORATORS.add(preferences_by_message)
     PERSONAL_MESSAGE_VIEWS.add(feedback_givers)
     TEXT_ERASERS.add(TextEraser("focus of compactions", erase_focus))
     TEXT_ERASERS.add(TextEraser("summaries", forget_quoting_summaries))

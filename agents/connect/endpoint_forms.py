@@ -47,6 +47,8 @@ class EndpointForm(StoredSecretForm):
         if field := self.fields.get("timeout_seconds"):
             field.help_text = timeout_help()
             field.widget.attrs["max"] = longest_timeout()
+        if isinstance(rank := self.fields.get("summary_rank"), forms.ChoiceField):
+            rank.choices = [("", "No"), *Endpoint.SUMMARY_RANKS]
 
     def clean_timeout_seconds(self) -> int:
         """What is stored already may be more than the operator allows by now: the lower one counts."""

@@ -382,12 +382,16 @@ def pair_tool_calls(messages: Iterable[tuple[int, str, str]]) -> list[tuple[int,
 SettingParser = Callable[[Any], Any]
 """The value as it is stored. Raises ValueError with a sentence for people."""
 
+LineCheck = Callable[[str, int, Access | None], None]
+"""Looks at one line of a setting, in the workspace of this id, as somebody sees it."""
+
 
 @dataclass(frozen=True)
 class PluginSetting:
     """One setting of a plugin. `default` says in words what holds when it is not set; `choices` are all it takes,
     where it takes a few words alone; `title`: what people call it, where that is not its name;
-    `is_long`: it takes several lines."""
+    `is_long`: it takes several lines; `check` raises ValueError, a sentence for people, for a line of it that names
+    nothing of the workspace, as `by` sees it (None: everything)."""
 
     name: str
     description: str
@@ -396,6 +400,7 @@ class PluginSetting:
     choices: tuple[str, ...] = ()
     title: str = ""
     is_long: bool = False
+    check: LineCheck | None = None
 
     @property
     def label(self) -> str:

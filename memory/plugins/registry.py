@@ -24,13 +24,11 @@ from memory.plugins.base import (
     text_parser,
 )
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
+from memory.plugins.summary_instructions import MAX_INSTRUCTION_CHARACTERS, check_instruction
 from memory.plugins.thread_lists import THREAD_SETTINGS
 from openvibe.engines.database.compiled_queries import CompiledQuery
 
 logger = logging.getLogger(__name__)
-
-MAX_INSTRUCTION_CHARACTERS = 2_000
-"""Characters of all standing instructions for summaries: they stand in every request for one."""
 
 ENTRY_POINT_GROUP = "openvibe.memory"
 REQUIRED_METHODS = ("bootstrap", "append", "assemble", "stats", "close")
@@ -125,6 +123,7 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
                 text_parser(MAX_INSTRUCTION_CHARACTERS),
                 title="Instructions for summaries",
                 is_long=True,
+                check=check_instruction,
             ),
             *THREAD_SETTINGS,
         ),

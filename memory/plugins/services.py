@@ -11,6 +11,7 @@ from memory.plugins.compaction import request_compaction
 from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.plugins.registry import PluginLoadError, installed_plugins, load_problem, plugin_settings, provider_for
 from memory.plugins.sessions import open_session
+from memory.plugins.thread_lists import THREAD_SETTINGS
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
@@ -86,7 +87,8 @@ def configure_plugin(
     """Changes some of a plugin's settings; the others stay. None or "" brings back a default. Returns all of them, as
     stored.
 
-    Raises Problem, with nothing changed, for a setting the plugin does not declare or a value it does not take.
+    Raises Problem, with nothing changed, for a setting the plugin does not declare, a value it does not take, or a new
+    line that names nothing `by` sees.
     """
     _check_admin(workspace, by)
     _check_installed(name)
@@ -96,6 +98,7 @@ def configure_plugin(
         is_enabled = name == DEFAULT_PLUGIN == _enabled_plugin(rows)
         row = rows.get(name) or MemoryPlugin(workspace=workspace, name=name, enabled=is_enabled)
         config_before = row.config if isinstance(row.config, dict) else {}
+        _check_new_lines(name, changes, config_before, workspace, by)
         new_config = {key: value for key, value in {**config_before, **changes}.items() if value is not None}
         problem = load_problem(name, new_config)
         if problem:
@@ -112,6 +115,38 @@ def configure_plugin(
             )
         row.save()
     return new_config
+
+
+@transaction.atomic
+def follow_renamed_channel(*, workspace_id: int, name: str, previous_name: str) -> None:
+    """Lists of threads that memory leaves alone name the channel as it is called now."""
+    before, now = (f"#{name}".lower() for name in (previous_name, name))
+    for row in MemoryPlugin.objects.select_for_update(no_key=True).filter(workspace=workspace_id):
+        changes = {}
+        for setting in THREAD_SETTINGS:
+            lines = str(row.config.get(setting.name) or "").split()
+            if before in lines:
+                changes[setting.name] = "\n".join(dict.fromkeys(now if line == before else line for line in lines))
+        if changes:
+            row.config = {**row.config, **changes}
+            row.save(update_fields=["config", "updated_at"])
+
+
+def _check_new_lines(
+    name: str, changes: Mapping[str, Any], config_before: Mapping[str, Any], workspace: Workspace, by: Access | None
+) -> None:
+    """What stands there already is not looked at: somebody who sees more may have written it, or it is gone by now."""
+    for setting in plugin_settings(installed_plugins()[name]):
+        if setting.check is None:
+            continue
+        known = set(str(config_before.get(setting.name) or "").splitlines())
+        for line in str(changes.get(setting.name) or "").splitlines():
+            if line in known or not line.strip():
+                continue
+            try:
+                setting.check(line.strip(), workspace.pk, by)
+            except ValueError as error:
+                raise Problem(f"{setting.label}: {error}", code="bad_config", field=setting.name) from None
 
 
 def _config_words(config: Mapping[str, Any]) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Case, Count, QuerySet, Value, When
 
 from memory.work.models import Approval, ProgressEntry, WorkItem
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_by
-from openvibe.engines.database.compiled_queries import CompiledQuery
+from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.llm.transcripts import indent_text
 from openvibe.engines.registers import Register
 from openvibe.workspaces.access import Access
@@ -116,3 +117,31 @@ def visible_approvals(access: Access) -> QuerySet[Approval]:
 
 
 access_approval = access_by("pk", visible_approvals)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingPreference:
+    """An open preference, as the menu of the message it was said in offers to make it binding."""
+
+    item_id: int
+    version: int
+    text: str
+
+
+def preferences_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
+    """`preferences` for messages in which people ask for something once and for all that does not bind yet; nothing for
+    those who may bind nobody. One query."""
+    ids = [message.pk for message in messages if not message.author.is_agent and not message.is_deleted]
+    if access.is_agent or access.is_guest or not ids:
+        return {}
+    by_message: defaultdict[int, tuple[StandingPreference, ...]] = defaultdict(tuple)
+    for message_id, *row in _open_preferences.rows(array_literal(ids)):
+        by_message[message_id] += (StandingPreference(*row),)
+    return {message_id: {"preferences": preferences} for message_id, preferences in by_message.items()}
+
+
+@CompiledQuery
+def _open_preferences(ids: int) -> QuerySet[Any, Any]:
+    rows = WorkItem.objects.open().filter(kind=WorkItem.Kind.PREFERENCE, message__id__any_of=ids)
+    writable = rows.filter(thread__archived_at=None, thread__channel__archived_at=None)
+    return writable.order_by("id").values_list("message_id", "pk", "version", "text")

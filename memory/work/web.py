@@ -83,7 +83,8 @@ def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_POST
 def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
     """The page that changes a row, closes it, opens it again, or decides on a proposed constraint: `do` is save, done,
-    drop, reopen, confirm or decline, on the `version` shown."""
+    drop, reopen, confirm or decline, on the `version` shown. `from=message`: the answer takes the place of what was
+    pressed in the message's menu."""
     item = _access_row(visible_work_items(request.access), item_id)
     version = int_param(request.POST, "version") or 0
     match request.POST.get("do"):
@@ -101,6 +102,8 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
             decide_constraint(item=item, by=request.access, is_confirmed=decision == "confirm", version=version)
         case _:
             raise Problem("Choose save, done, drop, reopen, confirm or decline.", code="bad_do", field="do")
+    if request.htmx and request.POST.get("from") == "message":
+        return render(request, "memory/_preference_bound.html", {"thread_id": item.thread_id})
     return _redirect_to_work(request, access_thread(request.access, item.thread_id))
 
 

@@ -49,6 +49,11 @@ conversation_imported = Signal()
 # Never sent for an edit that changed nothing, and once for each deletion.
 message_revised = Signal()
 
+# Sent inside the transaction that renamed it:
+#   workspace_id: int
+#   name, previous_name: str, without "#"
+channel_renamed = Signal()
+
 # Sent inside the transaction that did it, the dive's row locked:
 #   dive: Dive
 # `dive_started` before the first message is posted; `dive_ended` once it is published (`dive.result` is the message)

@@ -220,3 +220,9 @@ def background_calls(access: Access) -> QuerySet[Spending]:
 def _day_start(day: date) -> datetime:
     in_range = min(max(day, date(1970, 1, 1)), date(9000, 1, 1))  # what every time zone has
     return datetime.combine(in_range, time.min, timezone.get_current_timezone())
+
+
+def has_agent(workspace_id: int, handle: str) -> bool:
+    """Whether an agent of the workspace has this handle."""
+    agents = Participant.objects.filter(workspace=workspace_id, kind=Participant.Kind.AGENT)
+    return agents.filter(handle=handle).exists()

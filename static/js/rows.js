@@ -248,6 +248,12 @@ document.addEventListener("click", (event) => {
   if (hadFocus) one("summary", menu).focus({ preventScroll: true });
 });
 
+// What was pressed says what became of it, to those who do not see it, too.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const said = detail.requestConfig?.elt.dataset.said;
+  if (said && detail.xhr.status < 300) toast(said);
+});
+
 // --- a long press, where nothing can be pointed at ----------------------------------------------------------
 const LONG_PRESS = 500;
 const STEADY = 10; // pixels

@@ -3,7 +3,6 @@
 Each pass reads, asks the model outside any transaction, and then writes under locks if nothing changed meanwhile.
 Killed at any point, a pass has happened or it has not."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -40,6 +39,7 @@ from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.lcm.summary_plan import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, plan_summary, write_summary
 from memory.plugins.lcm.summary_prompt import SummaryWishes
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
+from memory.plugins.summary_instructions import OF_AGENT
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 from openvibe.engines.database.locks import LockKind, advisory_lock
@@ -208,15 +208,12 @@ def _summary_writer(
     return SummaryWriter(client, chunk_tokens, SummaryWishes(standing=standing_instructions(config, thread)))
 
 
-_OF_AGENT = re.compile(r"@(?P<handle>[\w-]{1,64})\s*:\s*(?P<text>.+)", re.DOTALL)
-
-
 def standing_instructions(config: Mapping[str, Any], thread: Thread) -> tuple[str, ...]:
     """Those of the workspace, then those of each agent that has spoken in the thread. One query, none without any of
     agents."""
     general, of_agents = [], list[tuple[str, str]]()
     for line in str(config.get("summary_instructions") or "").splitlines():
-        match = _OF_AGENT.fullmatch(line.strip())
+        match = OF_AGENT.fullmatch(line.strip())
         if match:
             of_agents.append((match["handle"].lower(), mask_secrets(match["text"].strip())))
         elif line.strip():

@@ -392,3 +392,15 @@ def newest_agent_draft(dive: Dive) -> AgentDraft:
     if not bodies:
         return AgentDraft(request_seq)
     return AgentDraft(request_seq, extract_draft([("", bodies[-1])], note=EXTRACTED_NOTE), is_extracted=True)
+
+
+def has_channel(workspace_id: int, name: str, by: Access | None) -> bool:
+    """Whether the workspace has a channel of this name that `by` sees (None: at all)."""
+    channels = Channel.objects.all() if by is None else Channel.objects.visible_to(by)
+    return channels.filter(workspace=workspace_id, name__iexact=name).exists()
+
+
+def has_thread(workspace_id: int, pk: int, by: Access | None) -> bool:
+    """Whether the workspace has this thread and `by` sees it (None: has it at all)."""
+    threads = Thread.objects.all() if by is None else Thread.objects.visible_to(by)
+    return threads.filter(workspace=workspace_id, pk=min(pk, MAX_ID)).exists()

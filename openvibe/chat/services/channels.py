@@ -12,6 +12,7 @@ from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.models.channel import validate_channel_name
 from openvibe.chat.services.permissions import check_creates_channels, check_manages_channel, may_manage_channel
+from openvibe.chat.wiring import channel_renamed
 from openvibe.engines.text.cleaning import TextRefused, clean_body, has_visible_character
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -61,12 +62,17 @@ def create_channel(*, by: Access, name: str, description: str = "", is_private: 
 @transaction.atomic
 def update_channel(*, channel: Channel, by: Access, name: str, description: str) -> Channel:
     check_manages_channel(channel, by)
+    previous_name = channel.name
     channel.name, channel.description = _clean_channel_name(name), _clean_description(description)
     try:
         with transaction.atomic():
             channel.save(update_fields=["name", "description", "updated_at"])
     except IntegrityError:
         raise Conflict(f"There is a channel #{channel.name} already.", field="name") from None
+    if channel.name != previous_name:
+        channel_renamed.send(
+            sender=Channel, workspace_id=channel.workspace_id, name=channel.name, previous_name=previous_name
+        )
     _emit_changed(channel)
     return channel
 

@@ -39,6 +39,7 @@ MAX_QUERY_CHARACTERS = 400
 SHOWN_FILTERS = ("channel", "author", "kind", "since", "until")
 FILTERS = ("thread", *SHOWN_FILTERS)
 ALTERNATIVES = re.compile(r"\sOR\s")
+SPACE = re.compile(r"\s+")
 
 
 def _quote(value: Any) -> str:
@@ -202,11 +203,16 @@ def excerpt(hit: Message, words: str) -> SafeString:
 
 def excerpt_around(text: str, words: str) -> str:
     """An excerpt of at most 240 characters from shortly before the first word of the question, its words between
-    HIT_START and HIT_END."""
+    HIT_START and HIT_END. It begins and ends between words, where there are spaces."""
     expression = parse_expression(words)
     matches = find_matches(text, expression.question, *expression.prefixes)
     start = max(matches[0][0] - EXCERPT_CHARACTERS // 3, 0) if matches else 0
-    end = min(start + EXCERPT_CHARACTERS, len(text))
+    if start and (space := SPACE.search(text, start - 1, matches[0][0])):
+        start = space.end()
+    end = start + EXCERPT_CHARACTERS
+    if end < len(text) and (spaces := list(SPACE.finditer(text, start + EXCERPT_CHARACTERS // 2, end + 1))):
+        end = spaces[-1].start()
+    end = min(end, len(text))
     pieces = ["…" if start else ""]
     place = start
     for first, last in matches:

@@ -61,6 +61,8 @@ class Endpoint(TimestampedModel):
         SERVER = "server", "Told by the server"
         KNOWN = "known", "Known of the model"
 
+    SUMMARY_RANKS = ((2, "Second"), (3, "Third"))
+
     workspace = models.ForeignKey(
         "workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints", db_index=False
     )
@@ -123,7 +125,7 @@ class Endpoint(TimestampedModel):
     summary_rank = models.PositiveSmallIntegerField(
         null=True,
         blank=True,
-        choices=((2, "Second"), (3, "Third")),
+        choices=SUMMARY_RANKS,
         help_text="Writes summaries where the models before it cannot: asked as the second, or as the third.",
     )
 

@@ -69,19 +69,17 @@ class TokenWeights:
 
     def count(self, text: str) -> int:
         """Tokens of the text, estimated, rounded up."""
-        weights = _weights_of_tokens(self.vocabulary)
+        weights = _weights_of_kinds(self.vocabulary)
         encoding = load_encoding("o200k_base")
         pieces = (
             ((text, True),) if len(text) <= MAX_WHOLE_CHARACTERS else split_pieces(text)
         )  # a piece that begins inside a word counts a token more than it needs
-        return math.ceil(sum(float(weights[encoding.encode_ordinary(piece)].sum()) for piece, _ in pieces))
+        return math.ceil(sum(float(weights[_kinds_of(encoding.encode_ordinary(piece))].sum()) for piece, _ in pieces))
 
 
 @cache
-def _weights_of_tokens(vocabulary: str) -> NDArray[np.float32]:
-    """The weight of each token of o200k_base, by its number."""
-    kinds, weights = _read_weights()
-    return np.asarray(weights[vocabulary], np.float32)[_kinds_of_tokens(kinds)]
+def _weights_of_kinds(vocabulary: str) -> NDArray[np.float32]:
+    return np.asarray(_read_weights()[1][vocabulary], np.float32)
 
 
 @cache
@@ -91,14 +89,19 @@ def _read_weights() -> tuple[tuple[str, ...], dict[str, list[float]]]:
 
 
 @cache
-def _kinds_of_tokens(kinds: tuple[str, ...]) -> NDArray[np.int8]:
-    """The place in `kinds` of each token of o200k_base."""
-    places = {kind: place for place, kind in enumerate(kinds)}
-    encoding = load_encoding("o200k_base")
-    found = np.zeros(encoding.n_vocab, np.int8)
-    for token in range(encoding.n_vocab):
-        found[token] = places[_kind_of_token(encoding.decode_single_token_bytes(token), token)]
-    return found
+def known_kinds() -> NDArray[np.int8]:
+    """The place in `kinds` of each token of o200k_base, -1 for one that no text had yet: to look at all 200,000 takes
+    seconds, which whoever asks first would wait."""
+    return np.full(load_encoding("o200k_base").n_vocab, -1, np.int8)
+
+
+def _kinds_of(tokens: list[int]) -> NDArray[np.int8]:
+    known, numbers = known_kinds(), np.asarray(tokens, np.intp)
+    missing = np.unique(numbers[known[numbers] < 0]).tolist()
+    encoding, kinds = load_encoding("o200k_base"), _read_weights()[0]
+    for token in missing:
+        known[token] = kinds.index(_kind_of_token(encoding.decode_single_token_bytes(token), token))
+    return known[numbers]
 
 
 def _kind_of_token(token: bytes, rank: int) -> str:

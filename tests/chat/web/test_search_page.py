@@ -1,5 +1,7 @@
 """The search page: the best match first, or the newest; everywhere, or in one thread."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -152,3 +154,19 @@ def test_strangers_and_guests_find_nothing_of_it(ana: Member, ben: Member, cleo:
 def test_any_text_may_be_searched(ana: Member, thread: Thread, q: str, order: str) -> None:
     say(thread, ana, "Roses")
     assert 'name="q"' in page(ana, q=q, order=order, thread=thread.pk if order == "best" else 2**70)
+
+
+def test_the_operators_are_told_where_nothing_is_found_yet(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "Prune the roses in March")
+    for html in (page(ana), page(ana, q="zebra")):
+        assert 'aria-describedby="search-help"' in html
+        assert "<code>word*</code> begins a word" in html
+    assert "search-help" not in page(ana, q="roses")
+
+
+def test_an_excerpt_begins_and_ends_between_words(ana: Member, thread: Thread) -> None:
+    say(thread, ana, f"{'before ' * 30}roses {'thereafter ' * 40}")
+    html = page(ana, q="roses thereafter")
+    (text,) = re.findall(r'class="hit-text">(.*?)</span>', html)
+    words = set(re.sub(r"</?mark>|…", "", text).split())
+    assert words == {"before", "roses", "thereafter"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openvibe.engines.llm.token_estimates import UNKNOWN, vocabulary_of
+from openvibe.engines.llm.token_estimates import UNKNOWN, TokenWeights, known_kinds, vocabulary_of
 from openvibe.engines.llm.tokens import counter_for
 
 ROWS = json.loads(Path(__file__).with_name("tokenizer_counts.json").read_text(encoding="utf-8"))
@@ -65,3 +65,11 @@ def test_long_texts_count_as_their_parts_do(text: str) -> None:
     part = text[:1_000]
     assert counter.count(text) == pytest.approx(counter.count(part) * len(text) / 1_000, rel=0.05)
     assert counter.count("") == 0
+
+
+def test_the_first_count_looks_at_no_other_tokens_than_those_of_its_text() -> None:
+    known_kinds.cache_clear()
+    assert TokenWeights(UNKNOWN).count("") == 0
+    few = TokenWeights(UNKNOWN).count("Roses and roses and roses.")
+    assert 0 < (known_kinds() >= 0).sum() <= 6
+    assert TokenWeights(UNKNOWN).count("Roses and roses and roses.") == few

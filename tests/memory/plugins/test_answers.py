@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -18,12 +19,12 @@ from memory.plugins.services import configure_plugin
 from memory.plugins.thread_modes import MemoryMode, memory_mode
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Thread
-from openvibe.chat.services import start_dive
+from openvibe.chat.services import start_dive, update_channel
 from openvibe.engines.llm.errors import BudgetExceeded, ModelError, ModelUnavailable
 from openvibe.engines.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
 from tests.engines.llm.scripted_client import ScriptedModel
-from tests.factories import access, say
+from tests.factories import access, make_agent, make_channel, make_member, make_thread, say
 from tests.memory.plugins.lcm.compactions import BUDGET, GOOD, TEXT
 from tests.memory.plugins.lcm.factories import session_of, told
 
@@ -81,6 +82,7 @@ def test_what_was_found_cannot_leave_its_block(thread: Thread, ana: Member, vibe
 def test_standing_instructions_hold_for_the_workspace_and_where_an_agent_speaks(
     thread: Thread, ana: Member, vibe: Agent
 ) -> None:
+    make_agent(ana, "sage")
     config = configured(ana, summary_instructions="Keep prices with their currency.\n@vibe: Name the bed.\n@sage: No.")
     told(thread, ana.participant, *[TEXT * 12] * 60)
     told(thread, vibe.participant, "I prune.")
@@ -130,10 +132,56 @@ def test_agents_have_no_memory_tool_in_an_ignored_thread_and_one_in_a_read_only_
 
 
 def test_other_threads_are_remembered_as_ever(thread: Thread, ana: Member) -> None:
-    configured(ana, ignored_threads="999999, #elsewhere")
+    make_channel(ana, "elsewhere")
+    configured(ana, ignored_threads="#elsewhere")
     assert memory_mode(thread) is MemoryMode.FULL
 
 
 def test_a_list_of_something_else_is_refused(ana: Member) -> None:
-    with pytest.raises(Problem, match="number of a thread"):
+    with pytest.raises(Problem, match="address of a thread"):
         configured(ana, ignored_threads="the one about roses!")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        ("ignored_threads", "#nowhere", "Ignored threads: There is no channel #nowhere that you see."),
+        (
+            "read_only_threads",
+            "999999",
+            "There is no thread 999999 that you see. Open the thread and copy its address.",
+        ),
+        ("ignored_threads", "9" * 12, "There is no thread"),
+        ("summary_instructions", "Keep prices.\n@nobody: Keep names.", "There is no agent @nobody here."),
+    ],
+)
+def test_a_line_that_names_nothing_is_refused(
+    ana: Member, thread: Thread, setting: str, value: str, sentence: str
+) -> None:
+    with pytest.raises(Problem, match=re.escape(sentence)):
+        configured(ana, **{setting: value})
+    assert memory_mode(thread) is MemoryMode.FULL
+
+
+def test_what_an_admin_does_not_see_is_not_there_and_what_stands_there_stays(ana: Member, vibe: Agent) -> None:
+    room = make_channel(ana, "secret", private=True)
+    hidden = make_thread(room, ana)
+    ben = make_member("Ben", ana.workspace, role="admin")
+    for line in ("#secret", str(hidden.pk)):
+        with pytest.raises(Problem, match="that you see"):
+            configured(ben, ignored_threads=line)
+    configured(ana, ignored_threads="#SECRET", summary_instructions=f"@{vibe.participant.handle}: Keep names.")
+    configured(ben, ignored_threads="#secret\n#general")
+    assert memory_mode(hidden) is MemoryMode.IGNORED
+
+
+def test_the_address_of_a_thread_names_it(ana: Member, thread: Thread) -> None:
+    configured(ana, ignored_threads=f"https://vibe.example.org/w/willow/t/{thread.pk}/?at=3#m-3")
+    assert memory_mode(thread) is MemoryMode.IGNORED
+
+
+def test_a_renamed_channel_stays_left_alone(ana: Member, thread: Thread) -> None:
+    configured(ana, ignored_threads=f"#{thread.channel.name}")
+    update_channel(channel=thread.channel, by=access(ana), name="renamed", description="")
+    thread = Thread.objects.select_related("channel").get(pk=thread.pk)
+    assert memory_mode(thread) is MemoryMode.IGNORED

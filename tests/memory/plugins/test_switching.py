@@ -115,7 +115,7 @@ def test_settings_are_checked_and_stored(ana: Member) -> None:
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        ({"colour": "blue"}, "has no setting 'colour'. It has: fresh_tail_tokens, summaries."),
+        ({"colour": "blue"}, "has no setting 'colour'. It has: fresh_tail_tokens, summaries, summary_"),
         ({"fresh_tail_tokens": "many"}, "fresh_tail_tokens must be a whole number from 1 to 1,000,000, or none."),
         ({"summaries": "poem"}, "summaries must be model or deterministic."),
     ],

@@ -9,7 +9,7 @@ from memory.work.services import close_work_item, create_work_item, decide_const
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.importing.values import ImportedLine, ImportedThread
 from openvibe.chat.models import Channel, Thread
-from openvibe.chat.services import add_to_channel, delete_message, update_message
+from openvibe.chat.services import add_to_channel, delete_message, update_message, update_thread
 from openvibe.chat.services.conversation_import import import_thread
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_member, say, signed_in
@@ -117,3 +117,38 @@ def test_a_guest_says_what_they_prefer_and_binds_nobody(ana: Member, thread: Thr
     with pytest.raises(Refused):
         decide_constraint(item=row, by=access(gil), is_confirmed=True)
     assert decide_constraint(item=row, by=access(ana), is_confirmed=True).confirmed_by_id == ana.participant_id
+
+
+def menu_of(by: Member, thread: Thread) -> str:
+    return str(signed_in(by).get(f"/w/{by.workspace.slug}/t/{thread.pk}/").content.decode())
+
+
+def test_the_menu_of_the_message_makes_it_binding_with_one_click(ana: Member, thread: Thread) -> None:
+    row, client = one_preference(ana, thread), signed_in(ana)
+    say(thread, ana, "Nothing to keep here.")
+    page = menu_of(ana, thread)
+    assert page.count("Make binding: “Always give me amounts in grams") == 1
+    asked = {"do": "confirm", "version": row.version, "from": "message"}
+    answer = client.post(row_at(thread, "work", row.pk), asked, headers={"HX-Request": "true"})
+    assert "Binding: show the work" in answer.content.decode()
+    row.refresh_from_db()
+    assert (row.kind, row.confirmed_by_id) == ("constraint", ana.participant_id)
+    assert "Make binding" not in menu_of(ana, thread)
+
+
+def test_the_menu_offers_each_of_a_message_and_none_that_was_struck(ana: Member, thread: Thread) -> None:
+    say(thread, ana, f"{GRAMS} I prefer trains.")
+    trains = WorkItem.objects.get(text="I prefer trains.")
+    assert menu_of(ana, thread).count("Make binding") == 2
+    decide_constraint(item=trains, by=access(ana), is_confirmed=False)
+    page = menu_of(ana, thread)
+    assert (page.count("Make binding"), "“I prefer trains.”" in page) == (1, False)
+
+
+def test_the_menu_offers_nothing_to_a_guest_and_nothing_in_an_archived_thread(ana: Member, thread: Thread) -> None:
+    gil = make_member("Gil", ana.workspace, role="guest")
+    add_to_channel(channel=thread.channel, participant=gil.participant, by=access(ana))
+    one_preference(ana, thread)
+    assert "Make binding" not in menu_of(gil, thread)
+    update_thread(thread=thread, by=access(ana), archived=True)
+    assert "Make binding" not in menu_of(ana, thread)

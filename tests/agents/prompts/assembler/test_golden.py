@@ -263,7 +263,7 @@ def test_a_mention_near_attached_files(ask: Ask, ana: Member, dora: Member, thre
         for position, (name, text) in enumerate(names.items(), 1):
             file = make_attachment(name.replace("_", "."), text.encode())
             values = {name: value for name, value in asdict(file).items() if name != "original"}
-        Attachment.objects.create(message=source, position=position, **values)
+            Attachment.objects.create(message=source, position=position, **values)
     check_golden("mention_attachments", ask(thread, "@vibe does the log fit my plan?", task="mention"))
 
 

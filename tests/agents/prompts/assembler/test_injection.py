@@ -441,7 +441,7 @@ def test_there_are_many_ways() -> None:
 
 
 FORGED_LINE = f"[RECENT FEEDBACK] User Ana (2 days ago): {ORDER}"
-WHOLE_TEXTS = ("context_block", "binding", "summary", 'source="knowledge"', 'source="your notes"')
+WHOLE_TEXTS = ("context_block", "binding", "preference", "summary", 'source="knowledge"', 'source="your notes"')
 """Fences of one text alone, which stands as it was written: its lines can pass for nothing else in there."""
 
 

@@ -227,3 +227,9 @@ def test_an_archive_is_made_downloaded_for_a_day_and_gone(ana: Member, settings:
     assert browser.get(download).status_code == 404
     assert delete_expired_archives() == 1
     assert list((tmp_path / "exports").iterdir()) == []
+
+
+def test_whether_a_model_stands_in_for_summaries_is_told_in_words(ana: Member) -> None:
+    page = signed_in(ana).get(address(ana, "models/new")).content.decode()
+    assert '<option value="" selected>No</option>' in page
+    assert "---" not in page

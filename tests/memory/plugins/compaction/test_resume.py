@@ -26,7 +26,7 @@ from openvibe.workspaces.models import Member
 from tests.admin.conftest import as_superuser
 from tests.engines.llm.factories import EndpointFactory
 from tests.engines.llm.scripted_client import ScriptedModel
-from tests.factories import access, make_member, make_thread
+from tests.factories import access, make_member, make_thread, signed_in
 from tests.memory.plugins.lcm.compactions import BUDGET, GOOD, TEXT
 from tests.memory.plugins.lcm.factories import session_of, told
 
@@ -115,6 +115,15 @@ def test_an_admin_resumes_on_the_page_which_says_why_it_rests(long: Thread, paus
     second_page = client.post(f"{address}resume/", headers={"HX-Request": "true"}).content.decode()
     assert "Compaction is not paused." in second_page
     finish(long)
+
+
+def test_what_waits_while_all_rest_says_so_and_gives_the_reason_once(
+    long: Thread, paused: Compaction, ana: Member
+) -> None:
+    Compaction.objects.filter(pk=paused.pk).update(state="queued", finished_at=None, error="It is away.")
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{long.pk}/memory/").content.decode()
+    assert "A compaction waits for the end of the pause." in page
+    assert (page.count("It is away."), "tried again in a moment" in page) == (1, False)
 
 
 def test_members_see_that_it_rests_and_cannot_resume(long: Thread, paused: Compaction, dora: Member) -> None:
