@@ -208,7 +208,11 @@ def test_private_channels_and_direct_messages_stay_out_and_are_counted(ana: Memb
         (said("1.0", "see ```a *b* <https://x.example|y>``` and `*c*`"), "see \n```\na *b* y\n```\n and `*c*`"),
         (said("1.0", "<https://a.example/x_(y)|the [page]>"), "[the \\[page\\]](https://a.example/x_%28y%29)"),
         (said("1.0", ":wave::skin-tone-3: :+1: :flag-de: :ownmade:"), "👋🏼 👍 🇩🇪 :ownmade:"),
-        (said("1.0", "a * b * c, 2*3*4, _x_y_, 10:30:45"), "a * b * c, 2*3*4, _x_y_, 10:30:45"),
+        (said("1.0", "a * b * c, 2*3*4, _x_y_, 10:30:45"), "a * b * c, `2*3*4`, _x_y_, 10:30:45"),
+        (
+            said("1.0", "See (__init__.py). *__x__* 2*3 `a*b*c` __a b__ &lt;b*c*d&gt;!"),
+            "See (`__init__.py`). **`__x__`** 2*3 `a*b*c` __a b__ `<b*c*d>`!",
+        ),
         (said("1.0", "*&lt;b&gt;*"), "**<b>**"),
         (said("1.0", "hums", subtype="me_message"), "(hums)"),
         (
@@ -742,7 +746,11 @@ def test_an_export_in_several_files_is_one(tmp_path: Path) -> None:
     [
         ("log.jsonl", '{"author": "Zoë", "text": "Grüße 🎉"}\n{"author": "Zoë", "text": "two"}', 2),
         ("chats.json", json.dumps([{"messages": [{"role": "user", "content": "Grüße"}]}], ensure_ascii=False), 1),
-        ("session.jsonl", json.dumps({"type": "user", "sessionId": "s", "message": {"role": "user", "content": "ü"}}), 1),
+        (
+            "session.jsonl",
+            json.dumps({"type": "user", "sessionId": "s", "message": {"role": "user", "content": "ü"}}),
+            1,
+        ),
         ("bulk.jsonl", "\n".join(map(json.dumps, [*MATTERMOST, mm("alex.k", "ü", 1_700_000_000_000)])), 1),
     ],
     ids=["jsonl", "chats", "claude-code", "mattermost"],
@@ -754,6 +762,24 @@ def test_files_in_the_encodings_of_windows_are_read(
     file.write_text(text, encoding=encoding)
     run(file, *([] if name == "bulk.jsonl" else ["--channel", "general", "--create-channel"]))
     assert Message.objects.count() == lines
+
+
+def test_a_thread_is_called_by_words_without_markdown(tmp_path: Path) -> None:
+    day = [
+        said(
+            ts(0), "", attachments=[{"title": "Build 7", "title_link": "https://ci.example/7", "text": "*main* is red"}]
+        ),
+        said(ts(8), "*Who* prunes, <@U2>?", thread_ts=ts(8), reply_count=1),
+        said(ts(9), "I", "U2", thread_ts=ts(8)),
+    ]
+    titles = [title for title, _ in read(slack_zip(tmp_path, {"2023-11-15": day}))[0]]
+    assert titles == ["15 November 2023: Build 7 main is red", "Who prunes, @alex?"]
+    file = tmp_path / "bulk.jsonl"
+    file.write_text(as_jsonl([*MATTERMOST, mm("alex.k", "**Who** [prunes](https://a.example)?", 1_700_000_000_000)]))
+    assert [title for title, _ in read(file)[0]] == ["14 November 2023: Who prunes?"]
+    file = tmp_path / "chats.json"
+    file.write_text(json.dumps([{"messages": [{"role": "user", "content": "# Roses\n\nWhen?"}]}]))
+    assert [title for title, _ in read(file)[0]] == ["Roses When?"]
 
 
 def test_a_thread_is_called_after_what_somebody_asked(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from openvibe.chat.importing.values import (
     parse_timestamp,
     replace_unstorable,
     shorten,
+    title_text,
     visible_text,
 )
 
@@ -150,7 +151,7 @@ class _Chats:
         own_id = _first_text(value, _ID_KEYS)
         key = fingerprint(own_id) if own_id else fingerprint(lines[0].author, lines[0].text, str(lines[0].at))
         opening = next((line for line in lines if line.author != _SYSTEM), lines[0])
-        title = shorten(_first_text(value, _TITLE_KEYS) or opening.text, TITLE_CHARACTERS) or "Conversation"
+        title = shorten(_first_text(value, _TITLE_KEYS) or title_text(opening.text), TITLE_CHARACTERS) or "Conversation"
         times = [line.at for line in lines if line.at is not None]
         is_timed = len(times) == len(lines) and all(one <= other for one, other in pairwise(times))
         return ImportedThread(f"chat:{key}", replace_unstorable(title), tuple(lines), is_timed=is_timed)
@@ -399,7 +400,7 @@ def read_claude_code(path: Path | str, account: Account | None = None) -> Iterat
                     account.refuse(f"line {number}", problem.reason, "record")
         spool.join_threads()
         for thread, first in spool.threads():
-            title = titles.get(thread) or first.text
+            title = titles.get(thread) or title_text(first.text)
             lines = spool.lines(thread)
             yield ImportedThread(f"claude-code:{fingerprint(thread)}", shorten(title, TITLE_CHARACTERS), lines)
 

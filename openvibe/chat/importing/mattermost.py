@@ -36,6 +36,7 @@ from openvibe.chat.importing.values import (
     replace_unstorable,
     required_text,
     shorten,
+    title_text,
     visible_text,
 )
 
@@ -111,7 +112,7 @@ def _threads(export: _Export) -> Iterator[ImportedThread]:
         if channel.key not in spoken:
             spoken.add(channel.key)
             export.account.take_in("channel")
-        title = plain_mentions(first.text)
+        title = title_text(first.text)
         if rest.startswith("day "):
             day = datetime.fromisoformat(rest.removeprefix("day "))
             title = f"{day.day} {day:%B %Y}: {title}"

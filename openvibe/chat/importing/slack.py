@@ -23,9 +23,9 @@ from openvibe.chat.importing.values import (
     RecordRefused,
     count_files,
     parse_timestamp,
-    plain_mentions,
     replace_unstorable,
     shorten,
+    title_text,
     visible_text,
 )
 
@@ -161,7 +161,7 @@ def _read_channel(export: _Export, channel: Mapping[str, object], name: str, fol
 
 
 def _title(thread: str, first: ImportedLine) -> str:
-    subject = plain_mentions(first.text)
+    subject = title_text(first.text)
     if not thread.startswith("day "):
         return shorten(subject, TITLE_CHARACTERS)
     day = date.fromisoformat(thread.removeprefix("day "))

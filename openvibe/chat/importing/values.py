@@ -16,9 +16,13 @@ from typing import BinaryIO, cast
 from openvibe.chat.importing.account import Account
 from openvibe.engines.database.time_zones import has_local_time
 from openvibe.engines.text.cleaning import clean_handle, has_visible_character
+from openvibe.engines.text.markdown import plain_text
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 TITLE_CHARACTERS = 120
+_TITLE_SOURCE = 2_000
+"""Characters of a text that a title is made of."""
+
 _MIN_MILLISECONDS = 100_000_000_000
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
@@ -100,6 +104,12 @@ def mention(key: str, name: str) -> str:
 def plain_mentions(text: str) -> str:
     """The text with the handles that the names of the mentioned would have."""
     return MENTION.sub(lambda match: f"@{clean_handle(match[2])}", text)
+
+
+def title_text(text: str) -> str:
+    """What a text says, on one line without Markdown's signs."""
+    readable = plain_mentions(text)
+    return plain_text(readable[:_TITLE_SOURCE]) or readable
 
 
 def open_file(path: Path) -> BinaryIO:

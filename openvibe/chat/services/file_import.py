@@ -287,6 +287,7 @@ def carry_out(
     def note(current: FileReport, messages: int) -> None:
         progress.written += messages
         progress.report = current
+        progress.note()
         on_batch(messages)
 
     try:
