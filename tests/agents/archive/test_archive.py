@@ -204,7 +204,7 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder:
 
 
 def test_what_was_imported_comes_back_with_its_account_and_speakers(ana: Member, tmp_path: Path) -> None:
-    """And the same file again, brought into what came back, doubles nothing."""
+    """The same file again, brought into what came back, doubles nothing either."""
     days = {
         "channels.json": [{"id": "C1", "name": "garden", "topic": {"value": "Roses"}, "members": ["U1", "U2"]}],
         "users.json": [{"id": key, "profile": {"display_name": "Alex"}} for key in ("U1", "U2")],

@@ -112,7 +112,7 @@ def test_a_zip_of_markdown(ana: Member) -> None:
 
 
 def test_the_same_pages_in_another_wrapping_are_not_doubled(ana: Member, tmp_path: Path) -> None:
-    """As a folder, as that folder packed, and as the next release with a folder of its own name around it."""
+    """A folder, that folder packed, and the next release with a folder of its own name around it."""
     pages = {"index.md": "# Pricing\n\nPro costs 49 euros.", "sub/roses.md": "# Roses\n\nPrune in March."}
     for name, text in pages.items():
         path = tmp_path / "handbook" / name
