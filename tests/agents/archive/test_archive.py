@@ -241,8 +241,8 @@ def _report() -> NewAttachment:
     """A PDF of two pages as it came, with a picture."""
     text = make_attachment("report.pdf", b"The gate code is QUOKKA-7731.")
     original = NewOriginal(b"%PDF-1.7\x00\xff", b"RIFF\x04\x00\x00\x00WEBP")
-    fields = {"format": "pdf", "media_type": "application/pdf", "page_count": 2}
-    return replace(text, **fields, preview_width=3, preview_height=4, original=original)
+    as_pdf = replace(text, format="pdf", media_type="application/pdf", page_count=2)
+    return replace(as_pdf, preview_width=3, preview_height=4, original=original)
 
 
 _PARTY = {"name": "tada", "users": ["U1", "U2"]}
