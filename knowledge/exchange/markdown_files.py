@@ -230,9 +230,18 @@ def _files_of_zip(raw: bytes) -> Iterator[tuple[str, bytes]]:
             if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
                 limit = MAX_UNPACKED_BYTES // 1024 // 1024
                 raise Problem(f"This zip unpacks to more than {limit} MB. Split it.", code="too_large", field="file")
+            top = _common_folder([each.filename for each in archive.infolist() if not each.is_dir()])
             for member in sorted(members, key=lambda each: each.filename):
                 parts = PurePosixPath(member.filename).parts
                 if not any(part.startswith((".", "__MACOSX")) for part in parts):
-                    yield member.filename, archive.read(member)
+                    yield member.filename.removeprefix(top), archive.read(member)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, zlib.error):
         raise Problem("This zip cannot be read. Make it again.", code="bad_file", field="file") from None
+
+
+def _common_folder(names: Sequence[str]) -> str:
+    """The folder around everything, with its slash: it has the name of a release or a download, which is another the
+    next time, and none where the folder itself is imported."""
+    tops = {name.partition("/")[0] for name in names if not name.startswith("__MACOSX/")}
+    is_around = len(tops) == 1 and all("/" in name for name in names)
+    return f"{tops.pop()}/" if is_around else ""

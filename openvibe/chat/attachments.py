@@ -173,8 +173,20 @@ def make_attachment(name: str, data: bytes, *, seconds: float = DEFAULT_SECONDS)
         megabytes = MAX_ATTACHMENT_BYTES // 1024**2
         content = utf8[:MAX_ATTACHMENT_BYTES].decode(errors="ignore")
         beginning = DocumentText(content, problem=f"It is long: agents can read only its first {megabytes} MB.")
-    media_type = "text/plain" if is_called_image(name) else mimetypes.guess_type(name)[0] or "text/plain"
-    return _attachment(name, media_type, beginning, original=data if is_long else None)
+    return _attachment(name, _media_type_of_text(name), beginning, original=data if is_long else None)
+
+
+def _media_type_of_text(name: str) -> str:
+    """The type that the name of a text says, where that is one of texts."""
+    named = mimetypes.guess_type(name)[0] or ""
+    is_textual = named.startswith("text/") or named.endswith(("+xml", "+json")) or named in _TEXTUAL_TYPES
+    return named if is_textual and not is_called_image(name) else "text/plain"
+
+
+_TEXTUAL_TYPES = frozenset(
+    f"application/{name}"
+    for name in ("json", "xml", "javascript", "x-sh", "x-csh", "x-tex", "x-latex", "x-python", "sql", "yaml", "toml")
+) | {"application/x-yaml", "application/x-ndjson", "application/x-httpd-php", "application/x-perl", "message/rfc822"}
 
 
 def _attachment(name: str, media_type: str, text: DocumentText, *, original: bytes | None) -> NewAttachment:

@@ -19,6 +19,7 @@ from tests.chat.test_attachments import MEGABYTE
 from tests.factories import access, make_channel, make_thread, send_file, signed_in
 
 REPORT = documents.pdf("Prune in March.", "Water in May.", "The gate code is QUOKKA-7731.")
+ENTITY = '<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
 KEY = "sk-abcdefghijklmnopqrstuvwx"
 
 
@@ -49,8 +50,12 @@ def test_a_document_is_kept_as_it_came_with_the_text_of_its_pages(ana: Member, t
             "This Office file is encrypted, so no agent can read it. Send it without a password.",
         ),
         (documents.word_xml(""), "This Word document has no text, so no agent can read it."),
+        (
+            documents.word_xml("<w:p><w:r><w:t>Before &x; after</w:t></w:r></w:p>", ENTITY),
+            "This Word document is damaged, so no agent can read it.",
+        ),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_what_cannot_be_read_is_kept_and_says_so(ana: Member, thread: Thread, data: bytes, problem: str) -> None:
     file = send_file(thread, ana, "strange.bin", data)
@@ -59,6 +64,26 @@ def test_what_cannot_be_read_is_kept_and_says_so(ana: Member, thread: Thread, da
     assert read_original(file.original) == data
     page = signed_in(ana).get(f"/w/{ana.workspace.slug}/files/{file.pk}/text/").content.decode()
     assert problem in page
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [
+        ("a.pdf", "text/plain"),
+        ("a.docx", "text/plain"),
+        ("a.zip", "text/plain"),
+        ("a.png", "text/plain"),
+        ("a.mp3", "text/plain"),
+        ("a", "text/plain"),
+        ("a.md", "text/markdown"),
+        ("a.csv", "text/csv"),
+        ("a.json", "application/json"),
+        ("a.svg", "image/svg+xml"),
+    ],
+)
+def test_a_text_has_no_type_of_something_else_whatever_its_name_says(name: str, media_type: str) -> None:
+    file = make_attachment(name, b"only words")
+    assert (file.format, file.media_type) == ("text", media_type)
 
 
 def test_of_a_longer_document_it_is_said_how_much_can_be_read(ana: Member, thread: Thread) -> None:

@@ -14,8 +14,9 @@ from rest_framework.test import APIClient
 from openvibe.api.services import issue_token
 from openvibe.base.problems import Refused
 from openvibe.chat.models import IMPORTS, Channel, ConversationImport, Message
-from openvibe.chat.services import dismiss_import_notes, execute_import, recover_imports, request_import
+from openvibe.chat.services import dismiss_import_notes, execute_import, file_import, recover_imports, request_import
 from openvibe.chat.services.file_import import FILE_GONE, delete_orphaned_files, import_path, imports_folder
+from openvibe.chat.wiring import conversation_imported
 from openvibe.workspaces.models import Member
 from tests.factories import access
 
@@ -105,6 +106,23 @@ def test_an_import_goes_on_after_a_kill_and_doubles_nothing(ana: Member, channel
     again.refresh_from_db()
     assert (again.state, Message.objects.count()) == ("done", 1)
     assert again.account["kinds"][0]["present"] == 1
+
+
+def test_it_says_while_it_writes_how_far_it_is(
+    ana: Member, channel: Channel, monkeypatch: pytest.MonkeyPatch, transactional_db: None
+) -> None:
+    monkeypatch.setattr(file_import, "PROGRESS_SECONDS", 0.0)
+    rows = [{"author": "Mara", "text": f"{number}", "thread": f"{number % 3}"} for number in range(30)]
+    job = queue(ana, "\n".join(map(json.dumps, rows)).encode(), channel)
+    told: list[int] = []
+    conversation_imported.connect(
+        lambda **_: told.append(ConversationImport.objects.get(pk=job.pk).written), weak=False, dispatch_uid="told"
+    )
+    try:
+        execute_import(job.pk)
+    finally:
+        conversation_imported.disconnect(dispatch_uid="told")
+    assert told == [10, 20, 30]
 
 
 def test_one_at_a_time_and_then_the_next(ana: Member) -> None:

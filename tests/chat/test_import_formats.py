@@ -208,7 +208,11 @@ def test_private_channels_and_direct_messages_stay_out_and_are_counted(ana: Memb
         (said("1.0", "see ```a *b* <https://x.example|y>``` and `*c*`"), "see \n```\na *b* y\n```\n and `*c*`"),
         (said("1.0", "<https://a.example/x_(y)|the [page]>"), "[the \\[page\\]](https://a.example/x_%28y%29)"),
         (said("1.0", ":wave::skin-tone-3: :+1: :flag-de: :ownmade:"), "👋🏼 👍 🇩🇪 :ownmade:"),
-        (said("1.0", "a * b * c, 2*3*4, _x_y_, 10:30:45"), "a * b * c, 2*3*4, _x_y_, 10:30:45"),
+        (said("1.0", "a * b * c, 2*3*4, _x_y_, 10:30:45"), "a * b * c, `2*3*4`, _x_y_, 10:30:45"),
+        (
+            said("1.0", "See (__init__.py). *__x__* 2*3 `a*b*c` __a b__ &lt;b*c*d&gt;!"),
+            "See (`__init__.py`). **`__x__`** 2*3 `a*b*c` __a b__ `<b*c*d>`!",
+        ),
         (said("1.0", "*&lt;b&gt;*"), "**<b>**"),
         (said("1.0", "hums", subtype="me_message"), "(hums)"),
         (
@@ -363,6 +367,55 @@ MATTERMOST: list[dict[str, Any]] = [
     {"type": "user", "user": {"username": "alex.k", "first_name": "Alex"}},
     {"type": "user", "user": {"username": "alex.m", "first_name": "Alex"}},
 ]
+
+
+@pytest.mark.parametrize(
+    ("channel", "lists"),
+    [
+        ({"is_private": True}, {}),
+        ({"is_im": True}, {}),
+        ({"is_mpim": True}, {}),
+        ({}, {"groups.json": [{"id": "C9", "name": "board"}]}),
+        ({}, {"groups.json": [{"id": "C9"}]}),
+        ({}, {"mpims.json": [{"id": "other", "name": "board"}]}),
+        ({}, {"dms.json": [{"id": "C9", "members": ["U1", "U2"]}]}),
+    ],
+)
+def test_a_private_room_among_the_public_ones_stays_out(
+    tmp_path: Path, channel: dict[str, Any], lists: dict[str, Any]
+) -> None:
+    rooms = [{"id": "C1", "name": "garden"}, {"id": "C9", "name": "board", **channel}]
+    secret = {"board/2023-11-15.json": [said(ts(0), "Salaries"), said(ts(1), "More salaries")]}
+    days = {"2023-11-15": [said(ts(0), "Hello")]}
+    threads, account = read(slack_zip(tmp_path, days, **{"channels.json": rooms}, **secret, **lists))
+    assert [lines for _, lines in threads] == [["Alex: Hello"]]
+    sentences = " ".join(account.sentences())
+    assert "1 channel left out: it is a private channel or a direct message, and those stay out" in sentences
+    assert "2 messages left out: it is in a private channel or a direct message" in sentences
+
+
+def test_replies_to_replies_come_in_with_their_post(tmp_path: Path) -> None:
+    deepest = {"user": "alex.k", "message": "three", "create_at": 1_700_000_003_000}
+    middle = {"user": "alex.m", "message": "two", "create_at": 1_700_000_002_000, "replies": [deepest]}
+    replies = [{"user": "alex.m", "message": "no time", "replies": [middle, 7]}]
+    board = mm("alex.k", "Salaries", 1_700_000_000_000, channel="board", replies=replies)
+    direct = {"type": "direct_post", "direct_post": {"user": "alex.k", "message": "psst", "replies": replies}}
+    file = tmp_path / "bulk.jsonl"
+    file.write_text(as_jsonl([*MATTERMOST, mm("alex.k", "one", 1_700_000_001_000, replies=replies), board, direct]))
+    threads, account = read(file)
+    assert [lines for _, lines in threads] == [["Alex: one", "Alex: two", "Alex: three"]]
+    sentences = " ".join(account.sentences())
+    assert "5 messages left out: its channel is private" in sentences
+    assert "5 messages left out: it is a direct message" in sentences
+
+
+def test_replies_without_end_stop_no_import(tmp_path: Path) -> None:
+    reply: dict[str, Any] = {"user": "alex.m", "message": "deep", "create_at": 1_700_000_002_000}
+    for number in range(200):
+        reply = {"user": "alex.m", "message": f"{number}", "create_at": 1_700_000_003_000 + number, "replies": [reply]}
+    file = tmp_path / "bulk.jsonl"
+    file.write_text(as_jsonl([*MATTERMOST, mm("alex.k", "one", 1_700_000_001_000, replies=[reply])]))
+    assert [len(lines) for _, lines in read(file)[0]] == [202]
 
 
 def mm(user_name: str, message: str, at: object, **more: Any) -> dict[str, Any]:
@@ -663,6 +716,91 @@ def test_an_odd_message_stops_no_chat(tmp_path: Path, odd: object, reason: str) 
         threads, account = read(file, "chats")
         assert [line for _, lines in threads for line in lines] == ["User: hi there", "Assistant: done"]
         assert reason in " ".join(account.sentences())
+
+
+def test_a_line_that_is_broken_stops_no_chats(tmp_path: Path) -> None:
+    lines = [json.dumps({"messages": [{"role": "user", "content": text}]}) for text in ("one", "two")]
+    for number, broken in enumerate((["{broken", *lines], [lines[0], "{broken", lines[1]], [*lines, "{broken"])):
+        file = tmp_path / f"{number}.jsonl"
+        file.write_text("\n".join(broken))
+        threads, account = read(file)
+        assert [lines for _, lines in threads] == [["User: one"], ["User: two"]]
+        assert any(sentence.startswith("1 record left out: it is not JSON") for sentence in account.sentences())
+
+
+def test_an_export_in_several_files_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, text in enumerate(("one", "two", "three")):
+            chats = [{"title": text, "messages": [{"role": "user", "content": text}]}, 7]
+            archive.writestr(f"data/conversations-00{number}.json", json.dumps(chats)[: -2 if number == 1 else None])
+        archive.writestr("data/user.json", "{}")
+    threads, account = read(path)
+    assert [title for title, _ in threads] == ["one", "two", "three"]
+    assert "data/conversations-001.json record 2" in " ".join(account.sentences())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("log.jsonl", '{"author": "Zoë", "text": "Grüße 🎉"}\n{"author": "Zoë", "text": "two"}', 2),
+        ("chats.json", json.dumps([{"messages": [{"role": "user", "content": "Grüße"}]}], ensure_ascii=False), 1),
+        (
+            "session.jsonl",
+            json.dumps({"type": "user", "sessionId": "s", "message": {"role": "user", "content": "ü"}}),
+            1,
+        ),
+        ("bulk.jsonl", "\n".join(map(json.dumps, [*MATTERMOST, mm("alex.k", "ü", 1_700_000_000_000)])), 1),
+    ],
+    ids=["jsonl", "chats", "claude-code", "mattermost"],
+)
+def test_files_in_the_encodings_of_windows_are_read(
+    ana: Member, tmp_path: Path, name: str, text: str, lines: int, encoding: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text, encoding=encoding)
+    run(file, *([] if name == "bulk.jsonl" else ["--channel", "general", "--create-channel"]))
+    assert Message.objects.count() == lines
+
+
+def test_a_thread_is_called_by_words_without_markdown(tmp_path: Path) -> None:
+    day = [
+        said(
+            ts(0), "", attachments=[{"title": "Build 7", "title_link": "https://ci.example/7", "text": "*main* is red"}]
+        ),
+        said(ts(8), "*Who* prunes, <@U2>?", thread_ts=ts(8), reply_count=1),
+        said(ts(9), "I", "U2", thread_ts=ts(8)),
+    ]
+    titles = [title for title, _ in read(slack_zip(tmp_path, {"2023-11-15": day}))[0]]
+    assert titles == ["15 November 2023: Build 7 main is red", "Who prunes, @alex?"]
+    file = tmp_path / "bulk.jsonl"
+    file.write_text(as_jsonl([*MATTERMOST, mm("alex.k", "**Who** [prunes](https://a.example)?", 1_700_000_000_000)]))
+    assert [title for title, _ in read(file)[0]] == ["14 November 2023: Who prunes?"]
+    file = tmp_path / "chats.json"
+    file.write_text(json.dumps([{"messages": [{"role": "user", "content": "# Roses\n\nWhen?"}]}]))
+    assert [title for title, _ in read(file)[0]] == ["Roses When?"]
+
+
+def test_a_thread_is_called_after_what_somebody_asked(tmp_path: Path) -> None:
+    file = tmp_path / "log.json"
+    messages = [{"role": "system", "content": "You help."}, {"role": "user", "content": "When?"}]
+    file.write_text(json.dumps([{"messages": messages}, {"messages": messages[:1]}]))
+    assert [title for title, _ in read(file)[0]] == ["When?", "You help."]
+
+
+def test_an_image_of_a_chat_is_named_once(tmp_path: Path) -> None:
+    image = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-abc"}
+    message = {
+        "author": {"role": "user"},
+        "content": {"content_type": "multimodal_text", "parts": [image, "What is this?"]},
+        "metadata": {"attachments": [{"id": "file-abc", "name": "cat.png"}]},
+    }
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([{"current_node": "a", "mapping": {"a": {"message": message}}}]))
+    [thread] = READERS["chats"](file, account := Account(), "")
+    assert [line.files for line in thread.lines] == [("cat.png",)]
+    assert account.totals()[1].read == 1
 
 
 @pytest.mark.parametrize(

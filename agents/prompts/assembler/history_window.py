@@ -59,7 +59,7 @@ def _since_last(request: PromptRequest, running: Sequence[AtomicGroup], room: in
 
 
 def _first_fitting(groups: Sequence[AtomicGroup], room: int) -> tuple[AtomicGroup, ...]:
-    """As many of the newest as fit, and at least one."""
+    """The newest groups, as many as fit, and at least one."""
     count = sum(tokens <= room for tokens in accumulate(group.tokens for group in groups))
     return tuple(groups[: max(count, 1)])
 

@@ -64,6 +64,11 @@ class ZipOfJson:
         except ZIP_ERRORS:
             raise RecordRefused("it is damaged") from None
 
+    def iter_objects(self, name: str) -> Iterator[dict[str, object]]:
+        """The objects of a file that holds a JSON list, not counted. Raises RecordRefused."""
+        with self.open(name) as source:
+            yield from (value for value in iter_json_list(source) if isinstance(value, dict))
+
     def read_objects(self, name: str, kind: str) -> Iterator[tuple[int, dict[str, object]]]:
         """The objects of a file that holds a JSON list, each with its number from 1, counted as read (without
         a `kind` by the caller); what is no object

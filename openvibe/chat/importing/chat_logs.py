@@ -2,9 +2,9 @@
 lists, and session files of Claude Code."""
 
 import json
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -17,6 +17,7 @@ from openvibe.chat.importing.chat_parts import ONLY_THOUGHTS, Saying, is_machine
 from openvibe.chat.importing.json_stream import iter_json_list
 from openvibe.chat.importing.spool import Spool
 from openvibe.chat.importing.values import (
+    MAX_LINE_BYTES,
     NOT_HERE,
     TITLE_CHARACTERS,
     ImportedLine,
@@ -31,6 +32,7 @@ from openvibe.chat.importing.values import (
     parse_timestamp,
     replace_unstorable,
     shorten,
+    title_text,
     visible_text,
 )
 
@@ -41,6 +43,7 @@ _ROLE_KEYS = ("role", "sender", "from", "author", "speaker")
 _TIME_KEYS = ("create_time", "created_at", "timestamp", "time", "createdAt", "date")
 _ID_KEYS = ("conversation_id", "uuid", "id")
 _TITLE_KEYS = ("title", "name")
+_SYSTEM = role_name("system")
 TOOK_ITS_PLACE = "a later answer or question took its place"
 _OF_THE_ACCOUNT = "it belongs to the account, not to a conversation"
 
@@ -52,29 +55,36 @@ def read_chats(path: Path | str, account: Account | None = None, name: str = "")
     of versions the branch that was open last is read. Raises ImportFailed when nothing in it can be read.
     """
     path, account = Path(path), account or Account()
-    with _open_chats(path, account) as source:
+    if zipfile.is_zipfile(path):
+        yield from _read_zip(path, account, name or path.stem)
+        return
+    with open_file(path) as source:
         yield from _Chats(account, name or path.stem).threads(source)
 
 
-@contextmanager
-def _open_chats(path: Path, account: Account) -> Iterator[BinaryIO]:
-    if not zipfile.is_zipfile(path):
-        with open_file(path) as source:
-            yield source
-        return
+def _read_zip(path: Path, account: Account, name: str) -> Iterator[ImportedThread]:
+    """Large exports have their conversations in several files, in the order of their names."""
     with open_zip(path, account, what="where you took it from") as archive:
-        names = [name for name in archive.names() if name.rpartition("/")[2] == "conversations.json"]
+        names = [each for each in archive.names() if is_of_conversations(each)]
         if not names:
             raise ImportFailed(f"There is no conversations.json in {path.name}. Is it an export of ChatGPT or Claude?")
         for other in archive.names():
-            if other != names[0]:
+            if other not in names:
                 reason = _OF_THE_ACCOUNT if other.endswith((".json", ".html")) else NOT_HERE
                 account.refuse(shorten(other, 80), reason, "file")
-        try:
-            with archive.open(names[0]) as source:
-                yield source
-        except RecordRefused as problem:
-            raise ImportFailed(f"{names[0]} in this zip cannot be read: {problem.reason}.") from None
+        for each in names:
+            try:
+                with archive.open(each) as source:
+                    yield from _Chats(account, name, each if len(names) > 1 else "").threads(source)
+            except RecordRefused as problem:
+                if len(names) == 1:
+                    raise ImportFailed(f"{each} in this zip cannot be read: {problem.reason}.") from None
+                account.refuse(shorten(each, 80), problem.reason, "file")
+
+
+def is_of_conversations(name: str) -> bool:
+    """Whether a file of an export of ChatGPT or Claude holds its conversations, or some of them."""
+    return re.fullmatch(r"conversations(?:[-_]\d+)?\.json", name.rpartition("/")[2]) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +93,18 @@ class _Chats:
     name: str
     """Name of the file, for messages that stand in no conversation."""
 
+    file: str = ""
+    """Name of the file in its zip, where there are several."""
+
+    def _place(self, number: int) -> str:
+        return f"{shorten(self.file, 80)} record {number}".strip()
+
     def threads(self, source: BinaryIO) -> Iterator[ImportedThread]:
         with Spool() as spool:
             number = 0
             try:
                 for number, value in enumerate(_elements(source, self.account), start=1):
-                    place = f"record {number}"
+                    place = self._place(number)
                     if isinstance(value, list) or (isinstance(value, dict) and _messages_of(value) is not None):
                         thread = self._conversation({"messages": value} if isinstance(value, list) else value, place)
                         if thread is not None:
@@ -96,7 +112,7 @@ class _Chats:
                     else:
                         self._add_loose(value, place, spool)
             except RecordRefused as problem:
-                self.account.refuse(f"record {number + 1}", problem.reason, "record")
+                self.account.refuse(self._place(number + 1), problem.reason, "record")
             if not spool.is_empty():
                 spool.join_threads()
                 first = next(spool.lines(self.name))
@@ -134,7 +150,8 @@ class _Chats:
         self.account.take_in("record")
         own_id = _first_text(value, _ID_KEYS)
         key = fingerprint(own_id) if own_id else fingerprint(lines[0].author, lines[0].text, str(lines[0].at))
-        title = shorten(_first_text(value, _TITLE_KEYS) or lines[0].text, TITLE_CHARACTERS) or "Conversation"
+        opening = next((line for line in lines if line.author != _SYSTEM), lines[0])
+        title = shorten(_first_text(value, _TITLE_KEYS) or title_text(opening.text), TITLE_CHARACTERS) or "Conversation"
         times = [line.at for line in lines if line.at is not None]
         is_timed = len(times) == len(lines) and all(one <= other for one, other in pairwise(times))
         return ImportedThread(f"chat:{key}", replace_unstorable(title), tuple(lines), is_timed=is_timed)
@@ -151,8 +168,8 @@ def _elements(source: BinaryIO, account: Account) -> Iterator[object]:
         try:
             values.append(parse_json_object(raw))
         except RecordRefused as problem:
-            if number == 1:
-                yield from _whole_object(raw + source.read(_MAX_OBJECT_BYTES))
+            if number == 1 and (whole := _whole_object(raw, source)) is not None:
+                yield from _unwrapped(whole)
                 return
             account.refuse(f"line {number}", problem.reason, "record")
         while values:
@@ -162,15 +179,38 @@ def _elements(source: BinaryIO, account: Account) -> Iterator[object]:
 _MAX_OBJECT_BYTES = 64 * 1024 * 1024
 
 
-def _whole_object(raw: bytes) -> Iterator[object]:
-    if len(raw) > _MAX_OBJECT_BYTES:
-        raise RecordRefused("it is one object of more than 64 MB")
+def _whole_object(first: bytes, source: BinaryIO) -> Object | None:
+    """The object that begins with this line and goes on to the end; None, and the source where it was, when the lines
+    are one thing each. Raises RecordRefused when it is none of both."""
+    place = source.tell()
+    raw = first + source.read(_MAX_OBJECT_BYTES)
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise RecordRefused("it is not JSON") from None
-    if isinstance(value, dict):
-        yield from _unwrapped(value)
+        source.seek(place)
+        if _has_lines_of_objects(source):
+            source.seek(place)
+            return None
+        reason = "it is one object of more than 64 MB" if len(raw) > _MAX_OBJECT_BYTES else "it is not JSON"
+        raise RecordRefused(reason) from None
+    return value if isinstance(value, dict) else None
+
+
+def _has_lines_of_objects(source: BinaryIO) -> bool:
+    """Whether one of the next lines is an object or a list of its own."""
+    for _ in range(_LOOKED_AT_LINES):
+        line = source.readline(MAX_LINE_BYTES)
+        if not line:
+            return False
+        try:
+            if isinstance(json.loads(line), dict) and line[:1] == b"{":
+                return True
+        except (ValueError, RecursionError):
+            continue
+    return False
+
+
+_LOOKED_AT_LINES = 20
 
 
 def _unwrapped(value: Object) -> Iterator[object]:
@@ -276,7 +316,7 @@ def _parse_message(message: Object, place: str) -> ImportedLine:
     if isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation"):
         raise RecordRefused("it was never shown to anybody")
     key = next((key for key in _TEXT_KEYS if message.get(key) not in (None, "", [])), "content")
-    said = read_said(message, key)
+    said = read_said(message, key, listed=[own_id for own_id, _ in _attached(message)])
     author = role_name(role)
     if said.is_result and role not in ("assistant",):
         role = author = "tool" if is_machine(role) or role in ("user", "human") else role
@@ -286,7 +326,7 @@ def _parse_message(message: Object, place: str) -> ImportedLine:
 
 def _line(message: Object, said: Saying, author: str, role: str, place: str) -> ImportedLine:
     text = visible_text(said.text)
-    files = (*said.files, *_attached(message))
+    files = (*said.files, *(name for _, name in _attached(message)))
     extracted = [words for words in _extracted(message) if words]
     if extracted:
         text = "\n\n".join(filter(None, [text, *extracted]))
@@ -319,14 +359,15 @@ def _time(message: Object) -> datetime | None:
     return None
 
 
-def _attached(message: Object) -> Iterator[str]:
+def _attached(message: Object) -> Iterator[tuple[str, str]]:
+    """Ids and names of the files that a message lists."""
     for holder in (message, message.get("metadata")):
         for key in ("attachments", "files"):
             values = holder.get(key) if isinstance(holder, dict) else None
             for each in values if isinstance(values, list) else []:
                 name = _first_text(each, ("file_name", "name", "filename", "id")) if isinstance(each, dict) else each
                 if isinstance(name, str) and name:
-                    yield replace_unstorable(name)
+                    yield str(each.get("id", "")) if isinstance(each, dict) else "", replace_unstorable(name)
 
 
 def _extracted(message: Object) -> Iterator[str]:
@@ -359,7 +400,7 @@ def read_claude_code(path: Path | str, account: Account | None = None) -> Iterat
                     account.refuse(f"line {number}", problem.reason, "record")
         spool.join_threads()
         for thread, first in spool.threads():
-            title = titles.get(thread) or first.text
+            title = titles.get(thread) or title_text(first.text)
             lines = spool.lines(thread)
             yield ImportedThread(f"claude-code:{fingerprint(thread)}", shorten(title, TITLE_CHARACTERS), lines)
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from openvibe.chat.importing.values import RecordRefused, replace_unstorable
@@ -45,9 +45,10 @@ def role_name(role: str) -> str:
     return "Tool" if role in TOOL_ROLES else _USER_ROLES.get(role, role.capitalize())
 
 
-def read_said(message: Mapping[str, object], key: str = "content") -> Saying:
-    """What a message says in `key`, and what it calls beside it. Raises RecordRefused."""
-    pieces = _Pieces()
+def read_said(message: Mapping[str, object], key: str = "content", *, listed: Collection[str] = ()) -> Saying:
+    """What a message says in `key`, and what it calls beside it. `listed`: ids of files that are named elsewhere in the
+    message. Raises RecordRefused."""
+    pieces = _Pieces(listed)
     pieces.add(message.get(key), key)
     for name in ("tool_calls", "function_call"):
         calls = message.get(name)
@@ -61,7 +62,8 @@ def read_said(message: Mapping[str, object], key: str = "content") -> Saying:
 class _Pieces:
     """Parts as they are found."""
 
-    def __init__(self) -> None:
+    def __init__(self, listed: Collection[str]) -> None:
+        self.listed = listed
         self.texts: list[str] = []
         self.files: list[str] = []
         self.results_only = True
@@ -110,6 +112,8 @@ class _Pieces:
             self.texts.append(f"{head}\n{text}" if head else str(text))
             self.results_only &= in_result
         elif any(word in kind for word in _FILE_WORDS):
+            if str(part.get("asset_pointer")).rpartition("/")[2] in self.listed:
+                return
             self.files.append(_file_name(part, kind))
         else:
             for name in _TEXT_KEYS:

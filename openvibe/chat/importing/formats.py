@@ -7,11 +7,11 @@ from pathlib import Path
 
 from openvibe.chat.importing.account import Account
 from openvibe.chat.importing.archives import ZIP_ERRORS
-from openvibe.chat.importing.chat_logs import read_chats, read_claude_code
+from openvibe.chat.importing.chat_logs import is_of_conversations, read_chats, read_claude_code
 from openvibe.chat.importing.mattermost import read_mattermost
 from openvibe.chat.importing.readers import read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
-from openvibe.chat.importing.values import ImportedThread, open_file
+from openvibe.chat.importing.values import ImportedThread, open_as_utf8
 
 Reader = Callable[[Path, Account, str], Iterator[ImportedThread]]
 READERS: dict[str, Reader] = {
@@ -47,7 +47,14 @@ def guess_format(file: Path) -> str:
     ImportFailed when it cannot be opened."""
     if zipfile.is_zipfile(file):
         return _guess_zip(file)
-    with open_file(file) as source:
+    try:
+        return _guess_text(file)
+    except UnicodeDecodeError:
+        return "jsonl"
+
+
+def _guess_text(file: Path) -> str:
+    with open_as_utf8(file) as source:
         beginning = source.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
         if beginning.startswith(b"["):
             return "chats"
@@ -71,7 +78,7 @@ def _guess_zip(file: Path) -> str:
         return "slack"
     if "channels.json" in names:
         return "slack"
-    if "conversations.json" in names:
+    if any(map(is_of_conversations, names)):
         return "chats"
     return "mattermost" if any(name.endswith((".jsonl", ".ndjson")) for name in names) else "slack"
 
@@ -103,6 +110,6 @@ def _guess_line(raw: bytes) -> str:
 
 def _is_whole_object(file: Path) -> bool:
     """Whether the text is one object on several lines."""
-    with open_file(file) as source:
+    with open_as_utf8(file) as source:
         first = source.readline(_SNIFF_BYTES)
         return bool(first.strip() in (b"{", b"\xef\xbb\xbf{") and source.readline(64))

@@ -36,6 +36,7 @@ from openvibe.chat.importing.values import (
     replace_unstorable,
     required_text,
     shorten,
+    title_text,
     visible_text,
 )
 
@@ -111,7 +112,7 @@ def _threads(export: _Export) -> Iterator[ImportedThread]:
         if channel.key not in spoken:
             spoken.add(channel.key)
             export.account.take_in("channel")
-        title = plain_mentions(first.text)
+        title = title_text(first.text)
         if rest.startswith("day "):
             day = datetime.fromisoformat(rest.removeprefix("day "))
             title = f"{day.day} {day:%B %Y}: {title}"
@@ -180,9 +181,9 @@ def _read_bot(export: _Export, bot: Mapping[str, object], place: str) -> None:
 def _read_post(export: _Export, post: Mapping[str, object], place: str) -> None:
     """A post and its replies; of a post that cannot be imported, the replies still are."""
     channel = _text(post, "team"), _text(post, "channel")
-    account, replies = export.account, post.get("replies")
-    values = [post, *(replies if isinstance(replies, list) else [])]
-    if replies and not isinstance(replies, list):
+    account = export.account
+    values = [post, *_replies(post)]
+    if post.get("replies") and not isinstance(post["replies"], list):
         account.refuse(place, 'its "replies" are no list', "record")
     places = [place, *(f"{place}, reply {number}" for number in range(1, len(values)))]
     if channel not in export.channels:
@@ -213,8 +214,19 @@ def _root_key(channel: _Channel, post: Mapping[str, object], line: ImportedLine,
 
 
 def _read_direct(export: _Export, post: Mapping[str, object], place: str) -> None:
-    replies = post.get("replies")
-    export.account.refuse(place, PRIVATE, count=1 + (len(replies) if isinstance(replies, list) else 0))
+    export.account.refuse(place, PRIVATE, count=1 + len(_replies(post)))
+
+
+def _replies(post: Mapping[str, object]) -> list[object]:
+    """The replies of a post with the replies to these, each behind what it answers."""
+    found: list[object] = []
+    waiting: list[object] = [post]
+    while waiting:
+        value = waiting.pop()
+        replies = value.get("replies") if isinstance(value, dict) else None
+        waiting.extend(reversed(replies if isinstance(replies, list) else []))
+        found.append(value)
+    return found[1:]
 
 
 _READERS = {

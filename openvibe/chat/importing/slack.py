@@ -23,9 +23,9 @@ from openvibe.chat.importing.values import (
     RecordRefused,
     count_files,
     parse_timestamp,
-    plain_mentions,
     replace_unstorable,
     shorten,
+    title_text,
     visible_text,
 )
 
@@ -41,6 +41,9 @@ _OTHER_FILES = {
     "huddle_transcripts.json": ("record", "what is in it is read from the channels alone"),
 }
 _CHANNELS, _USERS = "channels.json", "users.json"
+_PRIVATE_LISTS = ("groups.json", "mpims.json", "dms.json")
+_PRIVATE_MARKS = ("is_private", "is_im", "is_mpim")
+PRIVATE_ROOM = "it is a private channel or a direct message, and those stay out"
 PRIVATE = "it is in a private channel or a direct message, and those stay out"
 _SYSTEM_PREFIXES = ("channel_", "group_", "mpim_", "im_", "bot_add", "bot_remove", "bot_enable", "bot_disable")
 _SYSTEM_SUBTYPES = frozenset(
@@ -89,9 +92,12 @@ def _read_channels(archive: ZipOfJson) -> Iterator[ImportedThread]:
     people = _read_people(archive)
     channel_names = {str(each.get("id", "")): replace_unstorable(_text(each, "name")) for _, each in channels}
     export = _Export(archive, Names(people, channel_names))
-    folders = set()
+    folders, private = set(), _private_rooms(archive)
     for number, channel in channels:
         name = replace_unstorable(_text(channel, "name")).strip()
+        if any(channel.get(mark) for mark in _PRIVATE_MARKS) or private & {_text(channel, "id"), name}:
+            account.leave_out(f"{_CHANNELS} record {number}", PRIVATE_ROOM, "channel")
+            continue
         if not name:
             account.leave_out(f"{_CHANNELS} record {number}", 'it has no "name"', "channel")
             continue
@@ -102,6 +108,18 @@ def _read_channels(archive: ZipOfJson) -> Iterator[ImportedThread]:
         folders.add(folder)
         yield from _read_channel(export, channel, name, folder)
     _count_other_files(archive, folders)
+
+
+def _private_rooms(archive: ZipOfJson) -> set[str]:
+    """Ids and names in the lists of private channels and direct messages: some programs list these rooms twice."""
+    rooms: set[str] = set()
+    for name in _PRIVATE_LISTS:
+        try:
+            for value in archive.iter_objects(name):
+                rooms |= {_text(value, "id"), replace_unstorable(_text(value, "name")).strip()}
+        except RecordRefused:
+            continue  # said when it is counted
+    return rooms - {""}
 
 
 def _read_people(archive: ZipOfJson) -> dict[str, str]:
@@ -143,7 +161,7 @@ def _read_channel(export: _Export, channel: Mapping[str, object], name: str, fol
 
 
 def _title(thread: str, first: ImportedLine) -> str:
-    subject = plain_mentions(first.text)
+    subject = title_text(first.text)
     if not thread.startswith("day "):
         return shorten(subject, TITLE_CHARACTERS)
     day = date.fromisoformat(thread.removeprefix("day "))

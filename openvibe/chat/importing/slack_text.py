@@ -16,6 +16,13 @@ _MARKUP = re.compile(r"<([^<>\n]{1,4000})>")
 _CODE = re.compile(r"```(.*?)```|`([^`\n]+)`", re.DOTALL)
 _EDGE = r"(?<![\w*_~`]){0}(?=\S)([^\n{0}]*[^\s{0}]){0}(?![\w*_~`])"
 _BOLD, _STRIKE = re.compile(_EDGE.format(r"\*")), re.compile(_EDGE.format("~"))
+_LITERAL = re.compile(
+    r"(?<![^\s(*~])[^\s`\ue000(*~]*"
+    r"(?:(?<=\w)\*(?=\w)[^\s`\ue000]*(?<=\w)\*(?=\w)|(?<!\w)__(?=\w)[^\s`\ue000]*__(?!\w))"
+    r"[^\s`\ue000]*?(?=[.,:!?)*~]*(?:\s|$))"
+)
+"""Words that Slack shows as they are, and whose signs Markdown would take for emphasis: `2*3*4`, `__init__.py`."""
+
 _HEADING = re.compile(r"^(#{1,6})(?=\s)", re.MULTILINE)
 _KEPT_PLACE = re.compile("\ue000(\\d+)\ue001")
 _LETTERS = re.compile(r"[\W_]+")
@@ -63,6 +70,7 @@ def slack_to_markdown(text: str, names: Names) -> str:
     text = _CODE.sub(keep_code, text)
     text = _MARKUP.sub(lambda match: keep(_convert_markup(match[1], names)), text)
     text = replace_emoji_names(text)
+    text = _LITERAL.sub(lambda match: keep(f"`{_entities(match[0])}`"), text)
     text = _STRIKE.sub(r"~~\1~~", _BOLD.sub(r"**\1**", _HEADING.sub(r"\\\1", text)))
     text = _entities(text)
     while _KEPT_PLACE.search(text):  # code may hold what was kept before

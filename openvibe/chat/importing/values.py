@@ -1,20 +1,28 @@
 """The values and errors that all readers share, and how they read texts, times and lines. Pure."""
 
+import codecs
 import hashlib
 import json
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from openvibe.chat.importing.account import Account
 from openvibe.engines.database.time_zones import has_local_time
 from openvibe.engines.text.cleaning import clean_handle, has_visible_character
+from openvibe.engines.text.markdown import plain_text
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 TITLE_CHARACTERS = 120
+_TITLE_SOURCE = 2_000
+"""Characters of a text that a title is made of."""
+
 _MIN_MILLISECONDS = 100_000_000_000
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
@@ -98,6 +106,12 @@ def plain_mentions(text: str) -> str:
     return MENTION.sub(lambda match: f"@{clean_handle(match[2])}", text)
 
 
+def title_text(text: str) -> str:
+    """What a text says, on one line without Markdown's signs."""
+    readable = plain_mentions(text)
+    return plain_text(readable[:_TITLE_SOURCE]) or readable
+
+
 def open_file(path: Path) -> BinaryIO:
     """Opens a file; a missing or closed one becomes an ImportFailed."""
     try:
@@ -108,6 +122,48 @@ def open_file(path: Path) -> BinaryIO:
         raise ImportFailed(f"{path} is a folder. Name a file in it.") from None
     except OSError as refusal:
         raise ImportFailed(f"{path} cannot be read: {refusal.strerror}.") from None
+
+
+_WIDE_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16 LE
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def _wide_encoding(source: BinaryIO) -> str:
+    """UTF-16 or UTF-32 where a mark at the beginning says so, else empty. The source stands at its beginning again."""
+    beginning = source.read(4)
+    source.seek(0)
+    return next((encoding for mark, encoding in _WIDE_MARKS if beginning.startswith(mark)), "")
+
+
+def open_as_utf8(path: Path) -> BinaryIO:
+    """Opens a file as `open_file` does; one in UTF-16 or UTF-32, as Windows writes them, gives UTF-8."""
+    source = open_file(path)
+    encoding = _wide_encoding(source)
+    return cast(BinaryIO, codecs.EncodedFile(source, "utf-8", encoding)) if encoding else source
+
+
+@contextmanager
+def utf8_copy(path: Path, folder: Path) -> Iterator[Path]:
+    """The file, or one in UTF-8 in `folder` for as long as it is read. Raises ImportFailed where it is not in the
+    encoding that its beginning names."""
+    with open_file(path) as source:
+        is_wide = bool(_wide_encoding(source))
+    if not is_wide:
+        yield path
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".utf8-") as target:
+        try:
+            with open_as_utf8(path) as source:
+                shutil.copyfileobj(source, target)
+        except UnicodeDecodeError:
+            raise ImportFailed("The file is damaged: it is neither UTF-8 nor UTF-16 text. Save it as UTF-8.") from None
+        target.flush()
+        yield Path(target.name)
 
 
 def iter_raw_lines(source: BinaryIO, account: Account) -> Iterator[tuple[int, int, bytes]]:

@@ -18,7 +18,7 @@ from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.importing.account import Account
 from openvibe.chat.importing.formats import FORMATS, READERS, guess_format
-from openvibe.chat.importing.values import ImportedChannel, ImportFailed
+from openvibe.chat.importing.values import ImportedChannel, ImportedThread, ImportFailed, utf8_copy
 from openvibe.chat.models import IMPORTS, Channel, ConversationImport, ImportNotesSeen, Origin
 from openvibe.chat.services.channels import create_channel
 from openvibe.chat.services.conversation_import import ImportReport, import_thread
@@ -83,8 +83,20 @@ def import_file(
     Raises ImportFailed when the file cannot be read, or holds nothing; no channel is made then. What was written before
     a failure stays, and the same file goes on there.
     """
+    with utf8_copy(path, imports_folder()) as readable:
+        threads = READERS[job.format](readable, account, PurePath(job.file_name).stem)
+        return _import_threads(threads, job, by, account, channel, progress)
+
+
+def _import_threads(
+    threads: Iterator[ImportedThread],
+    job: ConversationImport,
+    by: Access,
+    account: Account,
+    channel: Channel | Callable[[], Channel] | None,
+    progress: Callable[[FileReport, int], None],
+) -> FileReport:
     report, speakers = FileReport(), Speakers(job.workspace, account)
-    threads = READERS[job.format](path, account, PurePath(job.file_name).stem)
     first = next(threads, None)
     if first is None:
         raise ImportFailed(HELD_NOTHING)
@@ -275,6 +287,7 @@ def carry_out(
     def note(current: FileReport, messages: int) -> None:
         progress.written += messages
         progress.report = current
+        progress.note()
         on_batch(messages)
 
     try:

@@ -104,3 +104,19 @@ def is_archive_too_large(data: bytes) -> bool:
     with zipfile.ZipFile(BytesIO(data)) as archive:
         entries = archive.infolist()
     return len(entries) > MAX_ENTRIES or sum(entry.file_size for entry in entries) > MAX_UNPACKED_BYTES
+
+
+def declares_entities(data: bytes) -> bool:
+    """Whether a part of an office file declares entities, which no office program writes or reads: what they stand for
+    is not looked up, so some of the text would be missing."""
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        for entry in archive.infolist():
+            if entry.filename.lower().endswith(".xml"):
+                with archive.open(entry) as part:
+                    if b"<!ENTITY" in part.read(_PROLOGUE_BYTES).replace(b"\x00", b""):
+                        return True
+    return False
+
+
+_PROLOGUE_BYTES = 64 * 1024
+"""Bytes of a part in which its declarations stand."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
-from openvibe.engines.documents.formats import EncryptedDocument, OpenDocument, is_archive_too_large
+from openvibe.engines.documents.formats import EncryptedDocument, OpenDocument, declares_entities, is_archive_too_large
 
 Opener = Callable[[str, bytes], OpenDocument]
 
@@ -90,11 +90,16 @@ READERS = {
 """The module that reads each kind: only that is loaded, and before doors are closed."""
 
 
+OFFICE_FORMATS = frozenset(("docx", "pptx", "xlsx", "ods", "odt", "odp"))
+
+
 def read(opener: Opener, name: str, data: bytes, max_bytes: int) -> None:
     """Raises whatever a reader does over a damaged file."""
     if data.startswith(b"PK") and is_archive_too_large(data):
         say(problem="too_large")
         return
+    if name in OFFICE_FORMATS and declares_entities(data):
+        raise ValueError("It declares entities.")
     document = opener(name, data)
     if document.count is not None:
         say(count=document.count)

@@ -8,7 +8,9 @@ import shutil
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -35,18 +37,23 @@ from knowledge.models import Entry
 from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.base.models import AuditRecord
+from openvibe.chat.attachments import NewAttachment, NewOriginal, make_attachment
 from openvibe.chat.models import (
     Attachment,
     Channel,
+    ChannelMembership,
+    ConversationImport,
     Image,
     MailedMention,
     Message,
     MessageRevision,
     MessageToEmbed,
     NotificationPreference,
+    Origin,
     Quote,
     Reaction,
     SavedMessage,
+    StoredFile,
     Thread,
 )
 from openvibe.chat.services import (
@@ -54,6 +61,7 @@ from openvibe.chat.services import (
     make_image,
     open_direct_messages,
     pin_thread,
+    post_message,
     save_message,
     set_notification_level,
 )
@@ -193,6 +201,73 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder:
         == Message.objects.filter(thread__title="Spring planting").latest("seq").seq
     )
     say(Thread.objects.get(title="Spring planting"), Member.objects.get(workspace=back), "Life goes on.")
+
+
+def test_what_was_imported_comes_back_with_its_account_and_speakers(ana: Member, tmp_path: Path) -> None:
+    """The same file again, brought into what came back, doubles nothing either."""
+    days = {
+        "channels.json": [{"id": "C1", "name": "garden", "topic": {"value": "Roses"}, "members": ["U1", "U2"]}],
+        "users.json": [{"id": key, "profile": {"display_name": "Alex"}} for key in ("U1", "U2")],
+        "garden/2023-11-14.json": [
+            {"type": "message", "user": "U1", "ts": "1700000000.1", "text": "*Prune* :tada:", "reactions": [_PARTY]},
+            {"type": "message", "user": "U2", "ts": "1700000001.1", "text": "Says <@U1>", "thread_ts": "1700000000.1"},
+            {"type": "message", "user": "U2", "text": "No time"},
+        ],
+    }
+    with zipfile.ZipFile(tmp_path / "slack.zip", "w") as packed:
+        for name, value in days.items():
+            packed.writestr(name, json.dumps(value))
+    arguments = ["conversation", "import", str(tmp_path / "slack.zip"), "--workspace"]
+    call_command(*arguments, ana.workspace.slug)
+    thread = Thread.objects.get(channel__name="garden")
+    post_message(thread=thread, by=access(ana), body="The report.", files=[_report()])
+    before = _imported(ana.workspace)
+    first = export(ana.workspace, tmp_path / "first.zip")
+    delete_workspace(workspace=ana.workspace)
+    assert not Origin.objects.exists()
+    back = import_workspace(path=tmp_path / "first.zip")
+    assert _imported(back) == before
+    assert export(back, tmp_path / "second.zip") == first
+    call_command(*arguments, back.slug)
+    again = ConversationImport.objects.latest("pk").account["kinds"]
+    assert [each["present"] for each in again if each["kind"] == "message"] == [2]
+    assert [each["present"] for each in again if each["kind"] == "person"] == [2]
+    jobs = ConversationImport.objects.order_by("pk").values_list("pk", flat=True)
+    ConversationImport.objects.filter(pk=jobs[1]).delete()
+    assert _imported(back) == before
+
+
+def _report() -> NewAttachment:
+    """A PDF of two pages as it came, with a picture."""
+    text = make_attachment("report.pdf", b"The gate code is QUOKKA-7731.")
+    original = NewOriginal(b"%PDF-1.7\x00\xff", b"RIFF\x04\x00\x00\x00WEBP")
+    as_pdf = replace(text, format="pdf", media_type="application/pdf", page_count=2)
+    return replace(as_pdf, preview_width=3, preview_height=4, original=original)
+
+
+_PARTY = {"name": "tada", "users": ["U1", "U2"]}
+
+
+def _imported(workspace: Workspace) -> dict[str, list[tuple[Any, ...]]]:
+    """What imports and files leave, without the numbers of rows."""
+    origins = Origin.objects.filter(workspace=workspace).order_by("external_id")
+    reactions = Reaction.objects.order_by("participant__handle")
+    return {
+        "messages": list(Message.objects.order_by("created_at").values_list("body", "author__handle", "created_at")),
+        "threads": list(Thread.objects.order_by("external_id").values_list("external_id", "title", "imported_count")),
+        "origins": list(origins.values_list("external_id", "participant__handle", "channel__name")),
+        "accounts": list(ConversationImport.objects.values_list("file_name", "state", "account", "read", "written")),
+        "reactions": list(reactions.values_list("participant__handle", "emoji", "message__body")),
+        "members": list(
+            ChannelMembership.objects.filter(channel__name="garden")
+            .order_by("participant__handle")
+            .values_list("participant__handle")
+        ),
+        "files": [
+            (file.size, bytes(file.content or b""), bytes(file.preview)) for file in StoredFile.objects.order_by("size")
+        ],
+        "texts": list(Attachment.objects.values_list("name", "format", "page_count", "content", "preview_width")),
+    }
 
 
 def test_what_a_killed_export_left_is_in_nobodys_way(ana: Member, tmp_path: Path) -> None:

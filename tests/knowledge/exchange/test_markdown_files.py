@@ -111,6 +111,27 @@ def test_a_zip_of_markdown(ana: Member) -> None:
         import_upload(by=access(ana), raw=raw.getvalue())
 
 
+def test_the_same_pages_in_another_wrapping_are_not_doubled(ana: Member, tmp_path: Path) -> None:
+    """A folder, that folder packed, and the next release with a folder of its own name around it."""
+    pages = {"index.md": "# Pricing\n\nPro costs 49 euros.", "sub/roses.md": "# Roses\n\nPrune in March."}
+    for name, text in pages.items():
+        path = tmp_path / "handbook" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    import_folder(by=access(ana), folder=tmp_path / "handbook")
+    for top, price in (("", "49"), ("handbook/", "59"), ("handbook-2.0/", "69")):
+        with zipfile.ZipFile(raw := io.BytesIO(), "w") as archive:
+            archive.writestr(f"{top}logo.png", b"")
+            archive.writestr("__MACOSX/._index.md", b"\x00")
+            for name, text in pages.items():
+                archive.writestr(f"{top}{name}", text.replace("49", price))
+        report = import_upload(by=access(ana), raw=raw.getvalue())
+        assert report.count("imported") == 0
+        assert [each.place for each in report.rows] == ["index.md#pricing", "sub/roses.md#roses"]
+        assert f"{price} euros" in Entry.objects.get(topic__contains="Pricing").content
+    assert Entry.objects.count() == 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
