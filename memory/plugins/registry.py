@@ -38,6 +38,7 @@ REQUIRED_METHODS = ("bootstrap", "append", "assemble", "stats", "close")
 CAPABILITY_LABELS = {
     "Compactor": "old messages are summarised",
     "Searcher": "agents can search what was said",
+    "MessageReader": "agents can search other threads, and read long messages piece by piece",
     "Explorer": "agents can go from a summary down to the messages behind it",
     "ProfileStore": "agents keep notes about people",
     "SessionManager": "outside agents lead conversations of their own",

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from django.db.models import Q
+
 from memory.plugins.registry import active_plugin
+from openvibe.base.params import MAX_ID
 from openvibe.chat.models import Thread
 
 
@@ -31,6 +34,17 @@ def memory_mode(thread: Thread, config: Mapping[str, Any] | None = None) -> Memo
         if listed and (names & listed or f"#{thread.channel.name}".lower() in listed):
             return mode
     return MemoryMode.FULL
+
+
+def ignored_threads(workspace_id: int) -> Q:
+    """The condition for threads that memory ignores, for rows of threads."""
+    listed = set(str(active_plugin(workspace_id).config.get("ignored_threads") or "").split())
+    ids = [int(each) for each in listed if each.isascii() and each.isdigit() and len(each) < len(str(MAX_ID))]
+    condition = Q(pk__in=ids) | Q(parent__in=ids)
+    for each in sorted(listed):
+        if each.startswith("#"):
+            condition |= Q(channel__name__iexact=each[1:])
+    return condition
 
 
 def memory_mode_of(thread_id: int) -> MemoryMode:
