@@ -23,7 +23,7 @@ from memory.plugins.base import (
 from memory.plugins.health import CompactionHealth, compaction_health, workspace_compactions, workspace_memories
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
-from memory.plugins.thread_modes import MemoryMode, memory_mode, memory_mode_of
+from memory.plugins.thread_modes import MemoryMode, is_ignored, memory_mode, memory_mode_of
 from memory.plugins.tool import build_tool
 from memory.work.queries import row_text
 
@@ -45,6 +45,7 @@ __all__ = [
     "compaction_health",
     "context_budget",
     "count_open_feedback",
+    "is_ignored",
     "is_public_thread",
     "list_feedback",
     "list_proposals",

@@ -29,12 +29,7 @@ MAX_HITS: Final = 100
 MAX_PIECE_TOKENS: Final = 3_000
 """Tokens of one piece of a message: with what is said about it, an answer of the tool holds it."""
 
-SEARCHED_KINDS: Final = (
-    Message.Kind.TEXT,
-    Message.Kind.DIVE_RESULT,
-    Message.Kind.TOOL_CALL,
-    Message.Kind.TOOL_RESULT,
-)
+SEARCHED_KINDS: Final = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT, Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT)
 
 ShownMessages = Callable[[QuerySet[Message], Access, int], QuerySet[Message]]
 SHOWN_MESSAGES: Register[ShownMessages] = Register("memory.plugins.message_search.SHOWN_MESSAGES")
@@ -85,7 +80,7 @@ def _find(session: Session, messages: QuerySet[Message], query: SearchQuery, lim
         found += others.select_related("thread__channel", "author")[: limit - len(found)]
     if not found:
         found = _best(access, query.words, messages & _asked_messages(access, query, ""), limit)
-    literal = normalized(query.words.strip("\"“”„"))
+    literal = normalized(query.words.strip('"“”„'))
     found.sort(key=lambda message: literal not in normalized(message.body))  # what stands there sign by sign, first
     return _hits(session, found, lambda body: make_snippet(body, query.words))
 
@@ -101,13 +96,13 @@ def _best(access: Access, words: str, messages: QuerySet[Message], limit: int) -
     return best_messages(access, words, related, max_hits=limit, kinds=kinds, are_few=True, has_operators=True)
 
 
-def _searched_messages() -> QuerySet[Message]:
+def _searched_messages(access: Access) -> QuerySet[Message]:
     said = {"state__in": (Message.State.COMPLETE, Message.State.STOPPED), "deleted_at": None}
-    return Message.objects.filter(**said, kind__in=SEARCHED_KINDS).exclude(body="")
+    return Message.objects.visible_to(access).filter(**said, kind__in=SEARCHED_KINDS).exclude(body="")
 
 
 def _messages_here(session: Session) -> QuerySet[Message]:
-    messages = _searched_messages().visible_to(session.access).filter(thread=session.thread_id)
+    messages = _searched_messages(session.access).filter(thread=session.thread_id)
     return messages if session.before is None else messages.filter(seq__lt=session.before)
 
 
@@ -116,10 +111,10 @@ def _messages_everywhere(session: Session) -> QuerySet[Message]:
     access = session.access
     threads = Thread.objects.filter(pk=OuterRef("thread_id")).exclude(access=Thread.Access.HUMAN_ONLY)
     threads = threads.exclude(ignored_threads(access.workspace_id))
-    elsewhere = _searched_messages().exclude(thread=session.thread_id).filter(Exists(threads.order_by()))
+    elsewhere = _searched_messages(access).exclude(thread=session.thread_id).filter(Exists(threads.order_by()))
     if access.is_agent:
         elsewhere = SHOWN_MESSAGES.only()(elsewhere, access, session.thread_id)
-    return (_messages_here(session) | elsewhere).visible_to(access)
+    return _messages_here(session) | elsewhere
 
 
 def _hits(session: Session, messages: list[Message], shorten: Callable[[str], str]) -> list[MemoryHit]:

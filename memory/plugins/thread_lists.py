@@ -29,9 +29,8 @@ THREAD_SETTINGS = (
     ),
     PluginSetting(
         "ignored_threads",
-        "One a line, likewise. Nothing said there is summarised or reviewed, nothing is recalled, and agents "
-        "have no memory "
-        "tool there: they read the newest messages alone.",
+        "One a line, likewise. Nothing said there is summarised or reviewed, nothing is recalled, no search from "
+        "another thread finds it, and agents have no memory tool there: they read the newest messages alone.",
         "none",
         parse_thread_list,
         title="Ignored threads",

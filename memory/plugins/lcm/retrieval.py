@@ -2,8 +2,8 @@
 reviewed.
 
 The scope comes first. A summary's id that is unknown, one of another thread or workspace and one that stands for
-messages the session does not see yet are the same: Missing. The review mark of a thread is a message number, taken before anything is loaded: nothing is
-reviewed twice or missed."""
+messages the session does not see yet are the same: Missing. The review mark of a thread is a message number, taken
+before anything is loaded: nothing is reviewed twice or missed."""
 
 from datetime import datetime, timedelta
 from functools import lru_cache

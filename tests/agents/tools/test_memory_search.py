@@ -47,8 +47,11 @@ def found(agent: Agent, thread: Thread, query: str = "QUOKKA-7731") -> str:
     return used(agent, thread, action="search_everywhere", query=query).result
 
 
-def private_thread(channel: Channel) -> None:
+def private_thread(channel: Channel, *readers: Member | Agent) -> None:
+    """Makes the channel one that these alone read."""
     Channel.objects.filter(pk=channel.pk).update(is_private=True)
+    ids = [reader.participant_id for reader in readers]
+    ChannelMembership.objects.filter(channel=channel).exclude(participant__in=ids).delete()
 
 
 def test_a_hit_elsewhere_leads_there_and_is_a_source_of_the_call(ana: Member, sage: Agent, thread: Thread) -> None:
@@ -79,12 +82,9 @@ def test_a_long_message_elsewhere_is_read_whole(ana: Member, sage: Agent, thread
 
 
 def test_readers_who_see_all_of_it_let_it_pass(ana: Member, sage: Agent, thread: Thread) -> None:
-    private_thread(thread.channel)
+    private_thread(thread.channel, ana, sage)
     other = den(ana, sage)
     say(other, ana, SECRET)
-    ChannelMembership.objects.filter(channel=thread.channel).exclude(
-        participant__in=[ana.participant_id, sage.participant_id]
-    ).delete()
     assert SECRET in found(sage, thread)
 
 
@@ -94,7 +94,7 @@ def by_public(ana: Member, thread: Thread, sage: Agent) -> Thread:
 
 
 def by_member(ana: Member, thread: Thread, sage: Agent) -> Thread:
-    private_thread(thread.channel)
+    private_thread(thread.channel, ana, sage)
     ben = make_member("Ben", ana.workspace)
     thread.channel.memberships.create(participant=ben.participant)
     return den(ana, sage)
@@ -107,8 +107,8 @@ def by_guest(ana: Member, thread: Thread, sage: Agent) -> Thread:
 
 
 def by_agent(ana: Member, thread: Thread, sage: Agent) -> Thread:
-    make_agent(ana, "fern", level=3, channel=thread.channel)
-    private_thread(thread.channel)
+    fern = make_agent(ana, "fern", level=3, channel=thread.channel)
+    private_thread(thread.channel, ana, sage, fern)
     return den(ana, sage)
 
 

@@ -95,8 +95,8 @@ class ReadingProvider(PlainProvider):
     """A provider that also finds and reads messages of other threads: one, of 10 characters a piece."""
 
     def search_everywhere(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
-        place = {"thread_id": 34, "place": "#garden, “Roses”", "link": "/w/willow/m/7/"}
-        return [MemoryHit("message", 7, 12, "Ana", "2026-01-01T00:00:00Z", "prune", **place)] if query else []
+        at, place, link = "2026-01-01T00:00:00Z", "#garden, “Roses”", "/w/willow/m/7/"
+        return [MemoryHit("message", 7, 12, "Ana", at, "prune", 34, place, link)] if query else []
 
     def read_message(
         self, session: Session, number: int, *, offset: int = 0, thread_id: int | None = None

@@ -11,7 +11,13 @@ from openvibe.chat.models import Thread
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
-from tests.memory.plugins.fakes import EverythingProvider, LookingProvider, NotingProvider, PlainProvider, ReadingProvider
+from tests.memory.plugins.fakes import (
+    EverythingProvider,
+    LookingProvider,
+    NotingProvider,
+    PlainProvider,
+    ReadingProvider,
+)
 
 ALL = ["status", "search", "search_everywhere", "read_message", "describe", "expand", "profile_get", "profile_update"]
 
@@ -39,7 +45,9 @@ def test_schema_description_and_dispatch_match_the_plugin(
     assert tool.spec.name == "memory"
     assert tool.spec.parameters["properties"]["action"]["enum"] == actions
     for action in ALL:
-        assert (f"- {action}:" in tool.spec.description or f"- {action} (" in tool.spec.description) == (action in actions)
+        assert (f"- {action}:" in tool.spec.description or f"- {action} (" in tool.spec.description) == (
+            action in actions
+        )
         unknown = tool.run(session, {"action": action}).startswith("unknown action")
         assert unknown == (action not in actions)
     taken = {"query", "limit"} if {"search", "search_everywhere"} & {*actions} else set()

@@ -30,7 +30,7 @@ from agents.prompts.assembler.items import (
     summarised_messages,
     trust_drop_reason,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, author_trust
+from agents.prompts.assembler.sections.request import PromptRequest, author_trust, read_once
 from agents.prompts.assembler.stack import SectionName
 from memory.queries import (
     FRESH_TAIL,
@@ -38,6 +38,7 @@ from memory.queries import (
     WINDOW_STEP,
     ContextEntry,
     Session,
+    is_ignored,
     messages_for_prompts,
     pair_tool_calls,
     provider_for,
@@ -109,6 +110,13 @@ def memory_session(thread_id: int, access: Access, *, before: Message | None, as
     return Session(thread_id, access, before=before.seq if before else None, person_id=asker.pk if asker else None)
 
 
+@read_once
+def is_ignored_by_memory(request: PromptRequest) -> bool:
+    """Whether the prompt's thread is one of which nothing is recalled: it holds the newest messages alone."""
+    thread = request.thread
+    return is_ignored(request.access.workspace_id, thread.thread_id, thread.parent_id, thread.channel_name)
+
+
 def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry], bool]:
     """What the plugin recalls within `room` tokens, oldest first, and whether it reaches back to the first message.
 
@@ -121,6 +129,9 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     session = memory_session(thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
     entries = provider_for(request.access.workspace_id).assemble(session, max(budget, 0), tail)
+    if is_ignored_by_memory(request):
+        last_summary = max((place for place, entry in enumerate(entries) if entry.summary_id is not None), default=-1)
+        entries = entries[last_summary + 1 :]
     oldest = _first_message.rows(request.access, thread_id)
     first_seq = min(oldest[0][0], request.end_seq) if oldest else request.end_seq
     return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= first_seq

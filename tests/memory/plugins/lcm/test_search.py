@@ -24,7 +24,9 @@ def test_a_hit_has_author_and_time(session: Session, thread: Thread, ana: Member
     told(thread, ana.participant, "Prune the ROSE in March", "Feed the cat")
     (second,) = told(thread, dora.participant, "My roses bloom")
     hits = search_conversation(session, "rose")
-    assert next(hit for hit in hits if hit.ordinal == 3) == MemoryHit("message", second.pk, 3, "Dora", "2026-03-01T12:03:00+00:00", "My roses bloom")
+    assert next(hit for hit in hits if hit.ordinal == 3) == MemoryHit(
+        "message", second.pk, 3, "Dora", "2026-03-01T12:03:00+00:00", "My roses bloom"
+    )
     assert sorted(numbers(hits)) == [1, 3]
 
 
@@ -54,7 +56,9 @@ def test_what_holds_every_term_is_found_else_what_holds_some(session: Session, t
         ("a & !b | <->", 14),
     ],
 )
-def test_signs_and_scripts_are_no_hindrance(session: Session, thread: Thread, ana: Member, query: str, number: int) -> None:
+def test_signs_and_scripts_are_no_hindrance(
+    session: Session, thread: Thread, ana: Member, query: str, number: int
+) -> None:
     told(
         thread,
         ana.participant,
@@ -184,9 +188,7 @@ def test_words_are_found_however_long_ago(session: Session, thread: Thread, ana:
         ("apple red from:ana", 1),
     ],
 )
-def test_it_searches_as_the_page_does(
-    session: Session, thread: Thread, ana: Member, query: str, number: int
-) -> None:
+def test_it_searches_as_the_page_does(session: Session, thread: Thread, ana: Member, query: str, number: int) -> None:
     told(
         thread,
         ana.participant,
