@@ -27,7 +27,7 @@ from knowledge.models import Entry
 from knowledge.queries import sharing_revisions_after
 from memory.models import Block, ProfileNote
 from openvibe.base.problems import Refused
-from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
+from openvibe.chat.models import Channel, ChannelMembership, Thread
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
@@ -200,7 +200,7 @@ def _unseen_channels(channel_ids: int, thread_id: int) -> QuerySet[Any, Any]:
     return channels.order_by().values_list("pk")
 
 
-def shown_messages(messages: QuerySet[Message], access: Access, thread_id: int) -> QuerySet[Message]:
+def shown_messages(messages: QuerySet[Any], access: Access, thread_id: int) -> QuerySet[Any]:
     """Those of other threads' messages that everybody may see who reads what the agent answers in this thread, or in
     one in which it was asked through the API and is not done: people, other agents, users of programs.
 
@@ -222,7 +222,7 @@ def shown_messages(messages: QuerySet[Message], access: Access, thread_id: int) 
     threads = threads.exclude(channel__in=list(_channels_with_shut_out_readers(access, read, others)))
     if others.exclude(level__in=_DIVE_LEVELS).exists():
         threads = threads.filter(parent=None)
-        messages = messages.exclude(kind=Message.Kind.DIVE_RESULT)
+        messages = messages.exclude(kind=messages.model.Kind.DIVE_RESULT)
     return messages.filter(Exists(threads.order_by()))
 
 

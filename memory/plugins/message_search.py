@@ -6,32 +6,32 @@ everybody who reads its answers (`SHOWN_MESSAGES`)."""
 
 import unicodedata
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from memory.plugins.base import MemoryHit, MessagePiece, Session, TextPiece
 from memory.plugins.search_query import SearchQuery, parse_search_query
-from memory.plugins.thread_modes import ignored_threads
+from memory.plugins.sessions import messages_for_prompts, prompt_messages
+from memory.plugins.thread_modes import unremembered_threads
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import best_messages, cut_excerpt, search_messages
 from openvibe.engines.registers import Register
 from openvibe.engines.search.expressions import parse_expression
 from openvibe.engines.search.lexemes import find_matches
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Workspace
 
 MAX_SNIPPET_CHARACTERS: Final = 500
 MAX_HITS: Final = 100
 MAX_PIECE_TOKENS: Final = 3_000
 """Tokens of one piece of a message: with what is said about it, an answer of the tool holds it."""
 
-SEARCHED_KINDS: Final = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT, Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT)
+SEARCHED_KINDS: Final = ("text", "dive_result", "tool_call", "tool_result")
 
-ShownMessages = Callable[[QuerySet[Message], Access, int], QuerySet[Message]]
+Messages = QuerySet[Any, Any]
+ShownMessages = Callable[[Messages, Access, int], Messages]
 SHOWN_MESSAGES: Register[ShownMessages] = Register("memory.plugins.message_search.SHOWN_MESSAGES")
 """Narrows messages of other threads to those that everybody may see who reads what an agent answers in a thread."""
 
@@ -51,7 +51,7 @@ class SearchMixin:
         messages = _messages_here(session) if thread_id is None else _messages_everywhere(session)
         message = (
             messages.filter(thread=thread_id or session.thread_id, seq=min(number, MAX_ID))
-            .select_related("thread__channel", "author")
+            .select_related("thread__workspace", "thread__channel", "author")
             .first()
         )
         if message is None:
@@ -66,7 +66,7 @@ def find_in_thread(session: Session, query: SearchQuery, limit: int) -> list[Mem
     return _find(session, _messages_here(session), query, limit)
 
 
-def _find(session: Session, messages: QuerySet[Message], query: SearchQuery, limit: int) -> list[MemoryHit]:
+def _find(session: Session, messages: Messages, query: SearchQuery, limit: int) -> list[MemoryHit]:
     """Those that hold all that is asked for, in any form of the words, the best first; where none does, those that bear
     on it. Without words the newest. At most `limit`, and MAX_HITS."""
     limit = min(limit, MAX_HITS)
@@ -77,7 +77,7 @@ def _find(session: Session, messages: QuerySet[Message], query: SearchQuery, lim
     found = _best(access, query.words, asked, limit)
     if len(found) < limit:  # what the ranking looks at has an end
         others = asked.exclude(pk__in=[message.pk for message in found])
-        found += others.select_related("thread__channel", "author")[: limit - len(found)]
+        found += others.select_related("thread__workspace", "thread__channel", "author")[: limit - len(found)]
     if not found:
         found = _best(access, query.words, messages & _asked_messages(access, query, ""), limit)
     literal = normalized(query.words.strip('"“”„'))
@@ -85,43 +85,34 @@ def _find(session: Session, messages: QuerySet[Message], query: SearchQuery, lim
     return _hits(session, found, lambda body: make_snippet(body, query.words))
 
 
-def _asked_messages(access: Access, query: SearchQuery, words: str) -> QuerySet[Message]:
+def _asked_messages(access: Access, query: SearchQuery, words: str) -> Messages:
     found = search_messages(access, words, author=query.author, since=query.since, until=query.until)
     return found.select_related(None)
 
 
-def _best(access: Access, words: str, messages: QuerySet[Message], limit: int) -> list[Message]:
-    related = messages.select_related("thread__channel", "author")
-    kinds = [kind.value for kind in SEARCHED_KINDS]
-    return best_messages(access, words, related, max_hits=limit, kinds=kinds, are_few=True, has_operators=True)
+def _best(access: Access, words: str, messages: Messages, limit: int) -> list[Any]:
+    related = messages.select_related("thread__workspace", "thread__channel", "author")
+    return best_messages(access, words, related, max_hits=limit, kinds=SEARCHED_KINDS, are_few=True, has_operators=True)
 
 
-def _searched_messages(access: Access) -> QuerySet[Message]:
-    said = {"state__in": (Message.State.COMPLETE, Message.State.STOPPED), "deleted_at": None}
-    return Message.objects.visible_to(access).filter(**said, kind__in=SEARCHED_KINDS).exclude(body="")
+def _messages_here(session: Session) -> Messages:
+    return prompt_messages(session) & search_messages(session.access, "")
 
 
-def _messages_here(session: Session) -> QuerySet[Message]:
-    messages = _searched_messages(session.access).filter(thread=session.thread_id)
-    return messages if session.before is None else messages.filter(seq__lt=session.before)
-
-
-def _messages_everywhere(session: Session) -> QuerySet[Message]:
+def _messages_everywhere(session: Session) -> Messages:
     """Messages of this thread, and of others that are remembered, as far as asker and readers see them."""
     access = session.access
-    threads = Thread.objects.filter(pk=OuterRef("thread_id")).exclude(access=Thread.Access.HUMAN_ONLY)
-    threads = threads.exclude(ignored_threads(access.workspace_id))
-    elsewhere = _searched_messages(access).exclude(thread=session.thread_id).filter(Exists(threads.order_by()))
+    elsewhere = messages_for_prompts(access, thread__workspace_id=access.workspace_id)
+    elsewhere = elsewhere.exclude(thread=session.thread_id).exclude(
+        thread__in=unremembered_threads(access.workspace_id)
+    )
     if access.is_agent:
         elsewhere = SHOWN_MESSAGES.only()(elsewhere, access, session.thread_id)
-    return _messages_here(session) | elsewhere
+    return (prompt_messages(session) | elsewhere) & search_messages(access, "")
 
 
-def _hits(session: Session, messages: list[Message], shorten: Callable[[str], str]) -> list[MemoryHit]:
-    """The messages as hits; those of other threads say where they stand. One statement more where there are any."""
-    slug = ""
-    if any(message.thread_id != session.thread_id for message in messages):
-        slug = Workspace.objects.values_list("slug", flat=True).get(pk=session.access.workspace_id)
+def _hits(session: Session, messages: list[Any], shorten: Callable[[str], str]) -> list[MemoryHit]:
+    """The messages as hits; those of other threads say where they stand."""
     hits = []
     for message in messages:
         is_here = message.thread_id == session.thread_id
@@ -135,7 +126,7 @@ def _hits(session: Session, messages: list[Message], shorten: Callable[[str], st
                 shorten(message.body),
                 thread_id=None if is_here else message.thread_id,
                 place="" if is_here else f"{message.thread.channel}, “{message.thread.title}”",
-                link="" if is_here else reverse("message", args=[slug, message.pk]),
+                link="" if is_here else reverse("message", args=[message.thread.workspace.slug, message.pk]),
             )
         )
     return hits

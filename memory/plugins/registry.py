@@ -167,7 +167,11 @@ def active_plugin_name(workspace_id: int) -> str:
 
 def provider_for(workspace_id: int) -> MemoryProvider:
     """The workspace's memory; the default one, with its own defaults, when the enabled one cannot be loaded."""
-    active = active_plugin(workspace_id)
+    return provider_of(active_plugin(workspace_id))
+
+
+def provider_of(active: ActivePlugin) -> MemoryProvider:
+    """The same, where it was read already which plugin recalls."""
     if active.problem:
         logger.error("%s %s is used instead.", active.problem, active.name)
     return provider_by_name(active.name, active.config)

@@ -7,7 +7,6 @@ from django.utils import timezone
 
 from memory.plugins.base import Compactor, ContextEntry, Explorer, Session
 from memory.plugins.testing.scenario import Scenario, covered_ordinals, expect_problem, ordinals, require
-from openvibe.chat.models import Thread
 
 TIGHT_BUDGET = 4_000
 """A budget that the conversation of `_long_session` outgrows."""
@@ -111,7 +110,8 @@ def other_threads_are_searched_as_far_as_they_are_seen(scenario: Scenario, provi
     other = scenario.other.pk
     require(found() == {(None, 1), (other, 1), (other, 2)}, "Other threads of the workspace are found, and this one.")
     require(found(2) == {(None, 1), (other, 1)}, "Results of dives are found by those who read them.")
-    Thread.objects.filter(pk=other).update(access=Thread.Access.HUMAN_ONLY)
+    scenario.other.access = "human_only"
+    scenario.other.save(update_fields=["access"])
     require(found() == {(None, 1)}, "Threads for people only are never found.")
     expect_problem(
         lambda: provider.read_message(scenario.session(), 1, thread_id=other), "What is not found is not read."

@@ -15,7 +15,7 @@ from agents.tools.values import ToolContext, ToolOutcome
 from memory.plugins.services import configure_plugin
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
-from openvibe.chat.services import delete_message, start_dive
+from openvibe.chat.services import add_to_channel, delete_message, start_dive
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, calling, told
 from tests.factories import access, make_agent, make_channel, make_member, make_thread, say
@@ -31,7 +31,7 @@ def sage(ana: Member, thread: Thread) -> Agent:
 def den(ana: Member, *others: Member | Agent, private: bool = True, name: str = "den") -> Thread:
     channel = make_channel(ana, name, private=private)
     for other in others:
-        ChannelMembership.objects.get_or_create(channel=channel, participant=other.participant)
+        add_to_channel(channel=channel, participant=other.participant, by=access(ana))
     return make_thread(channel, ana, "Keys")
 
 
@@ -96,13 +96,13 @@ def by_public(ana: Member, thread: Thread, sage: Agent) -> Thread:
 def by_member(ana: Member, thread: Thread, sage: Agent) -> Thread:
     private_thread(thread.channel, ana, sage)
     ben = make_member("Ben", ana.workspace)
-    thread.channel.memberships.create(participant=ben.participant)
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
     return den(ana, sage)
 
 
 def by_guest(ana: Member, thread: Thread, sage: Agent) -> Thread:
     guest = make_member("Gus", ana.workspace, "guest")
-    thread.channel.memberships.create(participant=guest.participant)
+    add_to_channel(channel=thread.channel, participant=guest.participant, by=access(ana))
     return den(ana, sage, private=False, name="office")
 
 
