@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef
 
 from agents.admin.dashboard import dashboard
 from agents.agent.access import agent_access, agent_accesses, answers_for_free, endpoint_for, visible_to
-from agents.agent.audience import shown_while_answering, visible_calls
+from agents.agent.audience import shown_messages, shown_while_answering, visible_calls
 from agents.agent.models import Agent, LoadedSkill, ToolCall
 from agents.agent.permissions import reply_denials
 from agents.agent.services import PROMPT_CHECK
@@ -22,6 +22,7 @@ from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snaps
 from agents.quotes import AGENT_QUOTES
 from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools
+from agents.tools.results import tool_result
 from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES
@@ -34,6 +35,8 @@ from memory.wiring import (
     PROMPT_HISTORY,
     RESOURCES,
     REVIEWER_AGENTS,
+    SHOWN_MESSAGES,
+    TOOL_RESULTS,
     ApprovalCall,
     HandoffLine,
 )
@@ -78,6 +81,8 @@ def wire() -> None:
     APPROVAL_CALLS.add(approval_calls)
     REVIEWER_AGENTS.add(iter_reviewer_agents)
     AGENT_CLIENT.add(agent_client)
+    SHOWN_MESSAGES.add(shown_messages)
+    TOOL_RESULTS.add(tool_result)
     EXTRA_TOOLS.add(allowed_tools)
     TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
     TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))

@@ -21,9 +21,9 @@ from memory.plugins.base import (
     pair_tool_calls,
 )
 from memory.plugins.health import CompactionHealth, compaction_health, workspace_compactions, workspace_memories
-from memory.plugins.registry import provider_for
+from memory.plugins.registry import ActivePlugin, active_plugin, provider_for, provider_of
 from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
-from memory.plugins.thread_modes import MemoryMode, memory_mode, memory_mode_of
+from memory.plugins.thread_modes import MemoryMode, is_ignored, memory_mode, memory_mode_of
 from memory.plugins.tool import build_tool
 from memory.work.queries import row_text
 
@@ -32,6 +32,7 @@ __all__ = [
     "FRESH_TAIL",
     "MAX_ENTRY_TOKENS",
     "WINDOW_STEP",
+    "ActivePlugin",
     "CompactionHealth",
     "Compactor",
     "ContextBlocks",
@@ -40,11 +41,13 @@ __all__ = [
     "MemoryProvider",
     "Session",
     "access_workspace_episode",
+    "active_plugin",
     "blocks_context",
     "build_tool",
     "compaction_health",
     "context_budget",
     "count_open_feedback",
+    "is_ignored",
     "is_public_thread",
     "list_feedback",
     "list_proposals",
@@ -56,6 +59,7 @@ __all__ = [
     "open_session",
     "pair_tool_calls",
     "provider_for",
+    "provider_of",
     "row_text",
     "status_label",
     "workspace_compactions",

@@ -12,7 +12,9 @@ from memory.plugins.answers import answer_from_memory
 from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
 from memory.plugins.map.timeline import PROMPT_HISTORY, PromptPart, PromptReading, Step, steps_beside
+from memory.plugins.message_search import SHOWN_MESSAGES
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit
+from memory.plugins.tool_results import TOOL_RESULTS, read_tool_result
 from memory.quotes import MEMORY_QUOTES
 from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
@@ -48,6 +50,8 @@ __all__ = [
     "PROMPT_HISTORY",
     "RESOURCES",
     "REVIEWER_AGENTS",
+    "SHOWN_MESSAGES",
+    "TOOL_RESULTS",
     "ApprovalCall",
     "HandoffLine",
     "PromptPart",
@@ -58,6 +62,7 @@ __all__ = [
     "ask_compaction",
     "enqueue_compaction_check_on_commit",
     "notes_cleared",
+    "read_tool_result",
     "steps_beside",
     "wire",
 ]

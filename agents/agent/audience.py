@@ -200,6 +200,60 @@ def _unseen_channels(channel_ids: int, thread_id: int) -> QuerySet[Any, Any]:
     return channels.order_by().values_list("pk")
 
 
+def shown_messages(messages: QuerySet[Any], access: Access, thread_id: int) -> QuerySet[Any]:
+    """Those of other threads' messages that everybody may see who reads what the agent answers in this thread, or in
+    one in which it was asked through the API and is not done: people, other agents, users of programs.
+
+    Three statements, whatever the number of readers.
+    """
+    runs = Run.objects.filter(
+        EXTERNAL_RUNS.condition, agent__participant=access.participant_id, state__in=EXTERNAL_RUNS.unfinished
+    ).order_by()
+    read = Thread.objects.filter(Q(pk=thread_id) | Q(pk__in=runs.values("thread"))).order_by()
+    if ClientConversation.objects.filter(thread__in=read, caller__kind=Participant.Kind.AGENT).exists():
+        return messages.none()  # nobody knows who reads
+    others = agents_reading(access.workspace_id, read, other_than=access.participant_id).order_by()
+    is_listed = Thread.allowed_agents.through.objects.filter(participant=OuterRef("participant")).order_by()
+    is_listed_there = Exists(is_listed.filter(thread=OuterRef(OuterRef("pk")))) | Exists(
+        is_listed.filter(thread=OuterRef(OuterRef("parent_id")))
+    )
+    shut_out = Q(access=Thread.Access.AGENT_RESTRICTED) & Q(Exists(others.filter(~is_listed_there)))
+    threads = Thread.objects.filter(pk=OuterRef("thread_id")).exclude(shut_out)
+    threads = threads.exclude(channel__in=list(_channels_with_shut_out_readers(access, read, others)))
+    if others.exclude(level__in=_DIVE_LEVELS).exists():
+        threads = threads.filter(parent=None)
+        messages = messages.exclude(kind=messages.model.Kind.DIVE_RESULT)
+    return messages.filter(Exists(threads.order_by()))
+
+
+def _channels_with_shut_out_readers(
+    access: Access, read: QuerySet[Thread], others: QuerySet[Agent]
+) -> QuerySet[Channel, Any]:
+    """The ids of the workspace's channels that somebody who reads one of the threads does not read."""
+    reads_there = ChannelMembership.objects.filter(
+        channel=OuterRef(OuterRef("pk")), participant=OuterRef("participant_id")
+    ).order_by()
+    active = {"participant__member__removed_at": None, "participant__member__user__is_active": True}
+    added = ChannelMembership.objects.filter(~Exists(reads_there), channel__in=read.values("channel"), **active)
+    members = Member.objects.filter(
+        ~Exists(reads_there),
+        Exists(read.filter(channel__is_private=False)),
+        workspace_id=access.workspace_id,
+        removed_at=None,
+        user__is_active=True,
+    ).exclude(role=Member.Role.GUEST)
+    shut_out_agents = others.filter(~Exists(reads_there))
+    is_private = Q(is_private=True) & (
+        Q(Exists(added.order_by())) | Q(Exists(members.order_by())) | Q(Exists(shut_out_agents))
+    )
+    is_public = Q(is_private=False) & (
+        Q(Exists(added.filter(participant__member__role=Member.Role.GUEST).order_by()))
+        | Q(Exists(shut_out_agents.exclude(level__in=_PUBLIC_LEVELS)))
+    )
+    channels = Channel.objects.filter(is_private | is_public, workspace_id=access.workspace_id)
+    return channels.order_by().values_list("pk", flat=True)
+
+
 def has_read_restricted(access: Access, thread_id: int) -> bool:
     """Whether the agent's prompts or tools in the thread had knowledge before them that is restricted now: what it says
     there may repeat it, at whatever level it is by now."""
@@ -259,14 +313,20 @@ def visible_calls(access: Access) -> QuerySet[ToolCall]:
 def reusable_calls(access: Access, asker_id: int) -> QuerySet[ToolCall]:
     """Calls that may stand in a later prompt of the agent, while it answers `asker_id` (a participant).
 
-    All of their sources are visible to the agent and say what they said then; notes are those about whoever asks.
+    All of their sources are visible to the agent and say what they said then; notes are those about whoever asks. What
+    was read in another thread stands in the run that asked for it and in no later prompt: no raw messages cross
+    channels by themselves, and others may read here by then.
     """
     notes = ProfileNote.objects.filter(agent=access.participant_id, person=asker_id, version=OuterRef("version"))
     entries = Entry.objects.filter(pk=OuterRef("ref"), version=OuterRef("version"))
     own_suggestions = entries.filter(author=access.participant_id, status=Entry.Status.PROPOSED)
     blocks = Block.objects.filter(pk=OuterRef("ref"), agent=access.participant_id, version=OuterRef("version"))
     is_reusable = (
-        Q(Exists(Thread.objects.visible_to(access).filter(pk=OuterRef("ref"))), kind=Kind.THREAD)
+        Q(
+            Exists(Thread.objects.visible_to(access).filter(pk=OuterRef("ref"))),
+            kind=Kind.THREAD,
+            ref=F("call__run__thread"),
+        )
         | Q(Exists(notes.filter(person=OuterRef("ref"))), kind=Kind.NOTES)
         | Q(
             Q(Exists(entries.visible_to(access).current()), _readable_entry(access)) | Q(Exists(own_suggestions)),

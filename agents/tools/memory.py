@@ -23,7 +23,7 @@ from memory.queries import ContextBlocks, MemoryMode, build_tool, is_public_thre
 from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
 from memory.services import log_progress as add_to_log
 from memory.services import request_approval as ask_for_approval
-from memory.wiring import answer_from_memory, ask_compaction
+from memory.wiring import answer_from_memory, ask_compaction, read_tool_result
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.engines.llm.transcripts import clean_name, one_line
@@ -36,7 +36,10 @@ def memory(context: ToolContext) -> Tool | None:
     if mode is MemoryMode.IGNORED:
         return None
     plugin_tool = build_tool(
-        provider_for(context.agent.workspace_id), ask_compaction=ask_compaction, answer_question=answer_from_memory
+        provider_for(context.agent.workspace_id),
+        ask_compaction=ask_compaction,
+        answer_question=answer_from_memory,
+        read_result=read_tool_result,
     )
 
     trigger = context.run.trigger if context.run else None
@@ -52,7 +55,9 @@ def memory(context: ToolContext) -> Tool | None:
             )
         if arguments.get("action") == "profile_update" and str(arguments.get("text") or "").strip():
             check_nothing_restricted(context.access, context.thread.pk, "your notes")
-        return ToolOutcome(plugin_tool.perform(session, arguments))
+        answer = plugin_tool.answer(session, arguments)
+        other_threads = (CallSource(ToolSource.Kind.THREAD, pk) for pk in answer.thread_ids)
+        return ToolOutcome(answer.text, sources=tuple(other_threads))
 
     def sources(arguments: Mapping[str, Any] | None) -> tuple[CallSource, ...]:
         """The thread, and the notes about whoever asks unless the call names another action."""

@@ -21,6 +21,7 @@ from memory.plugins.sessions import check_profile_update, context_budget, open_s
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
 from memory.plugins.thread_modes import MemoryMode, memory_mode_of
 from memory.plugins.tool import ToolAction, build_tool, offered_actions
+from memory.plugins.tool_results import read_tool_result
 from openvibe.api.fields import ChoiceField, IdField, IsoField, TextField, WholeNumberField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
@@ -62,7 +63,11 @@ def _action_serializer(action: ToolAction) -> type[MemoryToolIn]:
     return type(f"Memory{camelize(action.name)}In", (MemoryToolIn,), fields)
 
 
-AGENT_ACTIONS: Final[dict[str, Any]] = {"ask_compaction": ask_compaction, "answer_question": answer_from_memory}
+AGENT_ACTIONS: Final[dict[str, Any]] = {
+    "ask_compaction": ask_compaction,
+    "answer_question": answer_from_memory,
+    "read_result": read_tool_result,
+}
 """What agents alone may ask of the tool."""
 
 TOOL_CALL = PolymorphicProxySerializer(

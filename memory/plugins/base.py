@@ -1,4 +1,4 @@
-"""What a memory plugin promises: five methods, six capabilities it may have besides, and the settings it may declare.
+"""What a memory plugin promises: five methods, seven capabilities it may have besides, and the settings it may declare.
 Pure.
 
 All plugins work on the same messages, so changing one for another loses nothing. Sizes are in tokens (o200k_base);
@@ -136,7 +136,10 @@ class CompactionPause:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
-    """A hit of a search: `snippet` is at most 500 characters around the match."""
+    """A hit of a search: `snippet` is at most 500 characters around the match.
+
+    A message of another thread says where it stands: `thread_id`, `place` in words, and `link`, a path.
+    """
 
     kind: Literal["message", "summary"]
     id: int
@@ -144,6 +147,26 @@ class MemoryHit:
     author: str
     at: str
     snippet: str
+    thread_id: int | None = None
+    place: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A stretch of a text: `start` and `end` in characters of it, `total` all that it has."""
+
+    text: str
+    start: int
+    end: int
+    total: int
+
+
+class MessagePiece(NamedTuple):
+    """A message, whose `snippet` is the piece's text, and the place of the piece."""
+
+    message: MemoryHit
+    piece: TextPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +282,25 @@ def takes_focus(provider: Compactor) -> bool:
 @runtime_checkable
 class Searcher(Protocol):
     def search(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
-        """Literal terms, any characters; at most `limit` in all, messages and summaries."""
+        """What holds all that is asked for in the session's thread, else what bears on it; at most `limit` in all,
+        messages and summaries.
+
+        Words stand for all of their forms; phrases in quotes, `-word`, `word*`, `OR`, `after:` and `before:` a date,
+        `from:` a handle mean what they say. Raises Problem for what is no date or handle.
+        """
+
+
+@runtime_checkable
+class MessageReader(Protocol):
+    def search_everywhere(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
+        """Messages, as `search` finds them, of all threads that the session's asker sees and whose words everybody may
+        read who reads its thread; none of threads that memory ignores, or that are for people only."""
+
+    def read_message(
+        self, session: Session, number: int, *, offset: int = 0, thread_id: int | None = None
+    ) -> MessagePiece:
+        """A message in its own words, from character `offset` on; of the session's thread, or of another one that
+        `search_everywhere` looks through. Raises Missing for what is unknown or out of scope."""
 
 
 @runtime_checkable
@@ -347,7 +388,15 @@ class Pausable(Protocol):
         had failed."""
 
 
-CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)
+CAPABILITIES: tuple[type[Any], ...] = (
+    Compactor,
+    Searcher,
+    MessageReader,
+    Explorer,
+    ProfileStore,
+    SessionManager,
+    ReviewSource,
+)
 
 
 def capabilities_of(provider: object) -> tuple[str, ...]:

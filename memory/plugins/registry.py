@@ -36,6 +36,7 @@ REQUIRED_METHODS = ("bootstrap", "append", "assemble", "stats", "close")
 CAPABILITY_LABELS = {
     "Compactor": "old messages are summarised",
     "Searcher": "agents can search what was said",
+    "MessageReader": "agents can search other threads, and read long messages piece by piece",
     "Explorer": "agents can go from a summary down to the messages behind it",
     "ProfileStore": "agents keep notes about people",
     "SessionManager": "outside agents lead conversations of their own",
@@ -165,7 +166,11 @@ def active_plugin_name(workspace_id: int) -> str:
 
 def provider_for(workspace_id: int) -> MemoryProvider:
     """The workspace's memory; the default one, with its own defaults, when the enabled one cannot be loaded."""
-    active = active_plugin(workspace_id)
+    return provider_of(active_plugin(workspace_id))
+
+
+def provider_of(active: ActivePlugin) -> MemoryProvider:
+    """The same, where it was read already which plugin recalls."""
     if active.problem:
         logger.error("%s %s is used instead.", active.problem, active.name)
     return provider_by_name(active.name, active.config)

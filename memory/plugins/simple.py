@@ -18,6 +18,7 @@ from memory.plugins.base import (
     call_key,
     pair_tool_calls,
 )
+from memory.plugins.message_search import SearchMixin
 from memory.plugins.sessions import ProfileMixin, SessionMixin, message_entries, prompt_messages, store_messages
 
 MAX_WINDOW_MESSAGES = 4_000
@@ -33,7 +34,7 @@ class WindowMessage(NamedTuple):
     call_key: str
 
 
-class SimpleProvider(ProfileMixin, SessionMixin):
+class SimpleProvider(SearchMixin, ProfileMixin, SessionMixin):
     """A sliding window. Config: `messages`, how many a prompt shows at most."""
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:

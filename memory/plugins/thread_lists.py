@@ -44,7 +44,8 @@ THREAD_SETTINGS = (
     PluginSetting(
         "ignored_threads",
         "One a line: a #channel, or the address of a thread. Nothing said there is summarised or reviewed, nothing is "
-        "recalled, and agents have no memory tool there: they read the newest messages alone.",
+        "recalled, no search from another thread finds it, and agents have no memory tool there: they read the newest "
+        "messages alone.",
         "none",
         parse_thread_list,
         title="Ignored threads",

@@ -1,12 +1,12 @@
 """The memory tool: one tool whose schema, description and dispatch are made from what the plugin can do. Pure.
 
 Agents call it in their runs; outside agents call the same through the API. What comes back is plain text to read,
-with references (`#12` is message 12 of the thread, `summary 5` can be described and expanded), and at most
-MAX_RESULT_TOKENS long."""
+with references (`#12` is message 12 of the thread, `#12 in thread 34` one of another, with a link; `summary 5` can be
+described and expanded), and at most MAX_RESULT_TOKENS long."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from memory.plugins.base import (
     MAX_FOCUS_CHARACTERS,
@@ -15,15 +15,17 @@ from memory.plugins.base import (
     Explorer,
     MemoryHit,
     MemoryProvider,
+    MessageReader,
     ProfileStore,
     Searcher,
     Session,
+    TextPiece,
     read_stats,
 )
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 from openvibe.engines.llm.tokens import count_tokens, counter_for, truncate_to_tokens
-from openvibe.engines.llm.transcripts import clean_name, indent_text
+from openvibe.engines.llm.transcripts import clean_name, indent_text, one_line
 from openvibe.engines.llm.values import ToolSpec
 from openvibe.engines.text.cleaning import pluralize
 
@@ -35,6 +37,14 @@ _COUNTER = counter_for("gpt-4o")
 Arguments = Mapping[str, Any]
 AskCompaction = Callable[[Session, str], str]
 AnswerQuestion = Callable[[MemoryProvider, Session, str], str]
+ReadResult = Callable[[Session, int, int], TextPiece]
+
+
+class ToolAnswer(NamedTuple):
+    """What a call is answered, and the other threads that it tells of."""
+
+    text: str
+    thread_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ class ToolAction:
 
     name: str
     description: str
-    handler: Callable[[Any, Session, Arguments], str]
+    handler: Callable[[Any, Session, Arguments], str | ToolAnswer]
     capability: type[Any] | None = None
     arguments: tuple[ToolArgument, ...] = ()
     for_agents_only: bool = False
@@ -118,6 +128,10 @@ class PluginMemoryTool:
 
     def perform(self, session: Session, arguments: Mapping[str, Any]) -> str:
         """Does what `run` does, but raises the Problem: unknown actions and arguments, Missing for ids out of scope."""
+        return self.answer(session, arguments).text
+
+    def answer(self, session: Session, arguments: Mapping[str, Any]) -> ToolAnswer:
+        """The same, and of which other threads it tells."""
         name = arguments.get("action", "")
         action = self.actions.get(name) if isinstance(name, str) else None
         if action is None:
@@ -126,7 +140,9 @@ class PluginMemoryTool:
                 f'unknown action "{str(name)[:80]}", available: {available}', code="unknown_action", field="action"
             )
         values = action.validate({key: value for key, value in arguments.items() if key != "action"})
-        return truncate_result(action.handler(self.provider, session, values))
+        answer = action.handler(self.provider, session, values)
+        text, thread_ids = (answer, ()) if isinstance(answer, str) else answer
+        return ToolAnswer(truncate_result(text), thread_ids)
 
 
 def build_tool(
@@ -135,29 +151,37 @@ def build_tool(
     for_agent: bool = True,
     ask_compaction: AskCompaction | None = None,
     answer_question: AnswerQuestion | None = None,
+    read_result: ReadResult | None = None,
 ) -> PluginMemoryTool:
     """The tool for this plugin: `status` always, the other actions where the plugin has the capability.
 
     For people (`for_agent=False`) without the notes, which are an agent's own about a person, and without `compact`,
-    which `ask_compaction` answers (it takes the session and a focus), or `ask`, which `answer_question` answers.
+    which `ask_compaction` answers (it takes the session and a focus), `ask`, which `answer_question` answers, or
+    `read_result`, which the function of that name reads: the session, the result's number and an offset.
     """
     actions = {
         action.name: action
-        for action in offered_actions(ask_compaction, answer_question)
+        for action in offered_actions(ask_compaction, answer_question, read_result)
         if (action.capability is None or isinstance(provider, action.capability))
         and (for_agent or not action.for_agents_only)
     }
     signatures = (f"- {action.name}{_signature(action)}: {action.description}" for action in actions.values())
-    description = "\n".join(["Look things up in your memory of this conversation. Actions:", *signatures])
+    description = "\n".join(["Look up what was said. Actions:", *signatures])
     return PluginMemoryTool(provider, actions, ToolSpec(TOOL_NAME, description, _parameters(actions)))
 
 
 def offered_actions(
-    ask_compaction: AskCompaction | None = None, answer_question: AnswerQuestion | None = None
+    ask_compaction: AskCompaction | None = None,
+    answer_question: AnswerQuestion | None = None,
+    read_result: ReadResult | None = None,
 ) -> tuple[ToolAction, ...]:
     """All there are for any plugin, in the order in which the tool offers them."""
-    asked = [_ask_action(answer_question)] if answer_question is not None else []
-    return (*TOOL_ACTIONS, *asked, *([_compact_action(ask_compaction)] if ask_compaction is not None else []))
+    injected = (
+        read_result is not None and _read_result_action(read_result),
+        answer_question is not None and _ask_action(answer_question),
+        ask_compaction is not None and _compact_action(ask_compaction),
+    )
+    return (*TOOL_ACTIONS, *(action for action in injected if action))
 
 
 def _signature(action: ToolAction) -> str:
@@ -203,15 +227,52 @@ def _status(provider: MemoryProvider, session: Session, arguments: Arguments) ->
     return "\n".join([*lines, *([stats.note] if stats.note else [])])
 
 
+NOTHING_FOUND: Final = "Nothing was found. Try fewer or other words."
+
+
 def _search(provider: Searcher, session: Session, arguments: Arguments) -> str:
     hits = provider.search(session, str(arguments["query"]), int(arguments.get("limit", 20)))
-    return "\n".join(map(format_hit, hits)) or "Nothing was found. Try fewer or other words."
+    return "\n".join(map(format_hit, hits)) or NOTHING_FOUND
+
+
+def _search_everywhere(provider: MessageReader, session: Session, arguments: Arguments) -> ToolAnswer:
+    hits = provider.search_everywhere(session, str(arguments["query"]), int(arguments.get("limit", 20)))
+    threads = dict.fromkeys(hit.thread_id for hit in hits if hit.thread_id is not None)
+    return ToolAnswer("\n".join(map(format_hit, hits)) or NOTHING_FOUND, tuple(threads))
+
+
+def _read_message(provider: MessageReader, session: Session, arguments: Arguments) -> ToolAnswer:
+    thread = arguments.get("thread_id")
+    thread_id = None if thread is None or int(thread) == session.thread_id else int(thread)
+    message, piece = provider.read_message(
+        session, int(arguments["number"]), offset=int(arguments.get("offset", 0)), thread_id=thread_id
+    )
+    text = f"{format_hit(message)}\n{_format_place(piece)}"
+    return ToolAnswer(text, () if message.thread_id is None else (message.thread_id,))
+
+
+def _read_result_action(read_result: ReadResult) -> ToolAction:
+    def read(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:
+        piece = read_result(session, int(arguments["number"]), int(arguments.get("offset", 0)))
+        return f"observation:{arguments['number']}: {indent_text(piece.text)}\n{_format_place(piece)}"
+
+    return ToolAction(
+        "read_result", "observation:number whole.", read, arguments=(NUMBER, OFFSET), for_agents_only=True
+    )
+
+
+def _format_place(piece: TextPiece) -> str:
+    place = f"Characters {piece.start:,} to {piece.end:,} of {piece.total:,}."
+    return f"{place} Go on with offset {piece.end}." if piece.end < piece.total else f"{place} This is its end."
 
 
 def format_hit(hit: MemoryHit) -> str:
     text = indent_text(hit.snippet)
     if hit.kind == "summary":
         return f"summary {hit.id} (from #{hit.ordinal}, {hit.at}): {text}"
+    if hit.thread_id is not None:
+        where = f"thread {hit.thread_id} ({one_line(hit.place)}, {hit.link})"
+        return f"#{hit.ordinal} in {where} {clean_name(hit.author)}, {hit.at}: {text}"
     return f"#{hit.ordinal} {clean_name(hit.author)}, {hit.at}: {text}"
 
 
@@ -271,7 +332,7 @@ def _profile_update(provider: ProfileStore, session: Session, arguments: Argumen
 def _ask_action(answer_question: AnswerQuestion) -> ToolAction:
     return ToolAction(
         "ask",
-        "an answer to a question about what was said, with references; a model reads what is found.",
+        "a model answers from what is found, with references.",
         lambda provider, session, arguments: answer_question(provider, session, str(arguments["question"])),
         Searcher,
         (ToolArgument("question", "string", "a question in a sentence.", required=True, maximum=1_000),),
@@ -282,7 +343,7 @@ def _ask_action(answer_question: AnswerQuestion) -> ToolAction:
 def _compact_action(ask_compaction: AskCompaction) -> ToolAction:
     return ToolAction(
         "compact",
-        "have older messages summarised now, with most detail on focus.",
+        "summarise older messages now, with most detail on focus.",
         lambda _provider, session, arguments: ask_compaction(session, str(arguments.get("focus", ""))),
         Compactor,
         (ToolArgument("focus", "string", "a subject, in a few words.", maximum=MAX_FOCUS_CHARACTERS),),
@@ -296,33 +357,42 @@ def _check_person(session: Session) -> Session:
     return session
 
 
+QUERY: Final = ToolArgument("query", "string", "what to look for.", required=True, maximum=1_000)
+LIMIT: Final = ToolArgument("limit", "integer", "most hits; 20 unless said.", maximum=20)
+NUMBER: Final = ToolArgument("number", "integer", "the number in its reference.", required=True)
+OFFSET: Final = ToolArgument("offset", "integer", "where to begin, in characters.", minimum=0)
 SUMMARY_ID: Final = ToolArgument("summary_id", "integer", "the number of a summary.", required=True)
 TOOL_ACTIONS: Final = (
-    ToolAction("status", "how much was said and how much of it is remembered in which form.", _status),
+    ToolAction("status", "how much was said, and how much of it is remembered.", _status),
     ToolAction(
         "search",
-        "messages and summaries that hold these words, literally.",
+        'in this thread: words, "phrase", -word, word*, after:2026-03-01, before:2026-04, from:handle.',
         _search,
         Searcher,
-        (
-            ToolArgument("query", "string", "words to look for.", required=True, maximum=1_000),
-            ToolArgument("limit", "integer", "most hits; 20 unless said.", maximum=20),
-        ),
+        (QUERY, LIMIT),
+    ),
+    ToolAction("search_everywhere", "in all threads.", _search_everywhere, MessageReader, (QUERY, LIMIT)),
+    ToolAction(
+        "read_message",
+        "#number whole.",
+        _read_message,
+        MessageReader,
+        (NUMBER, OFFSET, ToolArgument("thread_id", "integer", "the thread of the message, where it is another one.")),
     ),
     ToolAction("describe", "a summary and where it stands.", _describe, Explorer, (SUMMARY_ID,)),
     ToolAction(
         "expand",
-        "what a summary stands for, one step down: its messages or its summaries.",
+        "the messages or summaries that a summary stands for.",
         _expand,
         Explorer,
         (SUMMARY_ID, ToolArgument("cursor", "integer", "where the last answer said there is more.", minimum=0)),
     ),
     ToolAction(
-        "profile_get", "your notes about the person you talk to.", _profile_get, ProfileStore, for_agents_only=True
+        "profile_get", "your notes about whoever you talk to.", _profile_get, ProfileStore, for_agents_only=True
     ),
     ToolAction(
         "profile_update",
-        "replace your notes about the person you talk to; keep what still holds.",
+        "replace these notes; keep what still holds.",
         _profile_update,
         ProfileStore,
         (ToolArgument("text", "string", "the notes, whole.", required=True, minimum=0, maximum=20_000),),

@@ -357,10 +357,10 @@ VALUES: Final[dict[str, Any]] = {
     "Tool.description": "Read attachment:id from character offset, at most limit tokens.",
     "Tool.parameters": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
     "MemoryTool.name": "memory",
-    "MemoryTool.description": "Look things up in your memory of this conversation.",
+    "MemoryTool.description": "Look up what was said.",
     "MemoryTool.parameters": {
         "type": "object",
-        "properties": {"action": {"type": "string", "enum": ["status", "search", "describe", "expand"]}},
+        "properties": {"action": {"type": "string", "enum": ["status", "search", "read_message"]}},
         "required": ["action"],
     },
     "ToolAnswer.result": "#3 Ana, 2026-03-02T09:30:00+00:00: Roses are pruned in March.",

@@ -39,14 +39,12 @@ def actions_of(schema: dict[str, Any]) -> list[str]:
 def test_the_schema_is_what_the_plugin_and_the_caller_allow(ana: Member, vibe: Agent, by_token: Enter) -> None:
     schema = by_token(vibe.participant).get("memory/tool/").json()
     assert schema["name"] == "memory"
-    assert actions_of(schema) == ["status", "search", "describe", "expand", "profile_get", "profile_update", "compact"]
-    assert actions_of(by_token(ana.participant).get("memory/tool/").json()) == actions_of(schema)[:4]
+    looking = ["status", "search", "search_everywhere", "read_message", "describe", "expand"]
+    own = ["profile_get", "profile_update", "read_result", "ask", "compact"]
+    assert actions_of(schema) == [*looking, *own]
+    assert actions_of(by_token(ana.participant).get("memory/tool/").json()) == looking
     MemoryPluginFactory.create(workspace=ana.workspace, name="memory/simple", enabled=True)
-    assert actions_of(by_token(vibe.participant).get("memory/tool/").json()) == [
-        "status",
-        "profile_get",
-        "profile_update",
-    ]
+    assert actions_of(by_token(vibe.participant).get("memory/tool/").json()) == [*looking[:4], *own[:4]]
 
 
 def test_an_agent_looks_up_what_was_said(ana: Member, vibe: Agent, thread: Thread, by_token: Enter) -> None:

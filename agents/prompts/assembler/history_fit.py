@@ -51,6 +51,8 @@ def fit_with_history(
         room = history_room(request, has_summaries=has_summaries) - _history_tokens(fit_result)
         in_place.append(history.more_history(request, groups, room=room))
         in_place, fit_result = _with_whole_results(request, in_place, _fit_or_problem(request, in_place))
+    if history.is_ignored_by_memory(request):
+        return _fit_or_problem(request, _with_free_knowledge(in_place)), hidden_dives, recall.NO_RECALL
     middles, room = _middles(request, entries, fit_result), _recall_room(request, fit_result)
     room -= sum(group.tokens for group in middles.groups)
     headlines = {item.order: item.tokens for item in fit_result.included if item.section == "dives"}

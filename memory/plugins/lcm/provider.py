@@ -23,12 +23,13 @@ from memory.plugins.base import (
 from memory.plugins.lcm import assembly, compaction, correction, items, pause, retrieval
 from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
 from memory.plugins.lcm.retrieval import ReviewMixin
+from memory.plugins.message_search import SearchMixin
 from memory.plugins.sessions import ProfileMixin, SessionMixin, store_messages
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.protocol import ModelClient
 
 
-class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):
+class LcmProvider(SearchMixin, ProfileMixin, SessionMixin, ReviewMixin):
     """Summaries over the messages, which stay as they are. Stateless; safe to use from several threads.
 
     Config: `fresh_tail_tokens` (a number, or "none" for the plain count of messages; default 25 % of the budget),

@@ -2,16 +2,11 @@
 reviewed.
 
 The scope comes first. A summary's id that is unknown, one of another thread or workspace and one that stands for
-messages the session does not see yet are the same: Missing. Search looks through the newest messages character by
-character, so that any term is found (a part of a word, a sign); what is older is asked of the text index, and so is
-everything, for words in another form, where no newer message holds the terms as they are. So its cost is bounded,
-however long the thread is. The review mark of a thread is a message number, taken before anything is loaded: nothing is
-reviewed twice or missed."""
+messages the session does not see yet are the same: Missing. The review mark of a thread is a message number, taken
+before anything is loaded: nothing is reviewed twice or missed."""
 
-import re
-import unicodedata
-from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import BigIntegerField, Count, Exists, F, OuterRef, QuerySet, Subquery, Value
@@ -30,14 +25,16 @@ from memory.plugins.base import (
 )
 from memory.plugins.lcm import items
 from memory.plugins.lcm.models import Summary, SummaryCorrection, SummaryEdge
+from memory.plugins.message_search import MAX_HITS, find_in_thread, make_snippet
 from memory.plugins.models import ReviewMark
+from memory.plugins.search_query import SearchQuery, parse_search_query
 from memory.plugins.sessions import message_entries, messages_for_prompts, prompt_messages
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
-from openvibe.engines.llm.fences import clean_text
+from openvibe.chat.queries import day_start
 from openvibe.engines.llm.tokens import count_tokens
-from openvibe.engines.search.expressions import words_tsquery
-from openvibe.engines.search.lexemes import find_matches
+from openvibe.engines.search.expressions import parse_expression
+from openvibe.engines.search.lexemes import BODY, make_tsvector
 from openvibe.workspaces.access import Access
 
 MAX_EXPANSION_TOKENS = 4_000
@@ -144,112 +141,54 @@ def access_summary(session: Session, summary_id: int) -> Summary:
     return summary
 
 
-MAX_SCANNED_MESSAGES = 20_000
-"""Newest messages of a thread that are looked through letter by letter."""
+MAX_SEARCHED_SUMMARIES = 300
+"""Newest summaries of a thread that are looked through."""
 
-MAX_SCANNED_SUMMARIES = 5_000
-"""Newest summaries that are looked through."""
-
-MAX_CANDIDATES = 1_000
-"""Older messages with the words of a query that are looked at, the newest first."""
-
-MAX_TERMS = 32
-"""Terms of one query; further ones are not asked for."""
-
-MAX_SNIPPET_CHARACTERS, MAX_HITS = 500, 100
-
-_MATCHES_ALL_TERMS = sql.SQL(
-    "(SELECT bool_and(strpos(lower({text}), lower(term)) > 0) FROM unnest(%(terms)s::text[]) AS term)"
-)
-MATCHING_MESSAGES = (
-    sql.SQL("""
-WITH place AS (
-    SELECT t.id, least(%(before)s, t.last_seq + 1) - %(looked_through)s AS since
-    FROM chat_thread t WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s
-), words AS (
-    SELECT %(words)s::tsquery AS asked
-), near AS MATERIALIZED (
-    SELECT m.id, m.seq FROM chat_message m
-    WHERE m.thread_id = (SELECT id FROM place) AND m.seq >= (SELECT since FROM place) AND m.seq < %(before)s
-      AND {shown} AND {holds}
-    ORDER BY m.seq DESC LIMIT %(limit)s
-), far AS MATERIALIZED (
-    SELECT m.id, m.seq FROM (
-        SELECT * FROM chat_message
-        WHERE (SELECT count(*) FROM near) < %(limit)s AND thread_id = (SELECT id FROM place)
-          AND (seq < (SELECT since FROM place) OR NOT EXISTS (SELECT FROM near)) AND seq < %(before)s
-          AND search @@ (SELECT asked FROM words)
-        ORDER BY seq DESC LIMIT %(candidates)s
-    ) m WHERE {shown} AND ({holds} OR NOT EXISTS (SELECT FROM near))
-    ORDER BY m.seq DESC LIMIT %(limit)s
-), hits AS (
-    SELECT * FROM near UNION ALL SELECT * FROM far ORDER BY seq DESC LIMIT %(limit)s
-)
-SELECT 'message', m.id, m.seq, who.label, m.created_at, m.body FROM hits JOIN chat_message m ON m.id = hits.id
-JOIN workspaces_participant who ON who.id = m.author_id ORDER BY m.seq DESC
-""")
-    .format(shown=items.VISIBLE_FILTER, holds=_MATCHES_ALL_TERMS.format(text=sql.SQL("m.body")))
-    .as_string()
-)
-MATCHING_SUMMARIES = (
-    sql.SQL("""
-SELECT 'summary', s.id, s.first_seq, '', s.earliest_at, s.content FROM (
-    SELECT s.* FROM lcm_summary s JOIN lcm_conversation c ON c.id = s.conversation_id
-    JOIN chat_thread t ON t.id = c.thread_id
-    WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s AND s.last_seq < %(before)s AND NOT s.stale
-    ORDER BY s.id DESC LIMIT %(summaries)s
-) s WHERE {holds} ORDER BY s.last_seq DESC, s.depth LIMIT %(limit)s
-""")
-    .format(holds=_MATCHES_ALL_TERMS.format(text=sql.SQL("s.content")))
-    .as_string()
-)
+_SUMMARIES = sql.SQL("""
+SELECT s.id, s.first_seq, s.earliest_at, s.content FROM lcm_summary s
+JOIN lcm_conversation c ON c.id = s.conversation_id JOIN chat_thread t ON t.id = c.thread_id
+WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s AND s.last_seq < %(before)s AND NOT s.stale
+  AND s.latest_at >= %(since)s AND s.earliest_at < %(until)s
+ORDER BY s.last_seq DESC, s.depth LIMIT %(summaries)s
+""").as_string()
+_MATCHING = "SELECT at FROM unnest(%s::text[]) WITH ORDINALITY AS v(words, at) WHERE words::tsvector @@ %s::tsquery"
 
 
 def search_conversation(session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
-    """Messages and summaries that hold every term of the query, in any case; where none of the newer messages does,
-    those that hold them in another form. The newest first, messages before summaries, at most `limit` (and MAX_HITS) in
-    all. Terms are what blanks separate; every character means itself.
-
-    Where there are many of both, a quarter of the hits are summaries.
-    """
-    terms = literal_terms(query)
+    """Messages as `message_search` finds them, the best first, then the newest summaries that hold all that is asked
+    for; at most `limit` (and MAX_HITS) in all. Where there are many of both, a quarter of the hits are summaries."""
     limit = min(limit, MAX_HITS)
-    if not terms or limit < 1:
+    asked = parse_search_query(query)
+    messages = find_in_thread(session, asked, limit)
+    summaries = _matching_summaries(session, asked)[: max(limit // 4, limit - len(messages), 0)]
+    return [*messages[: limit - len(summaries)], *summaries] if limit > 0 else []
+
+
+def _matching_summaries(session: Session, query: SearchQuery) -> list[MemoryHit]:
+    """Summaries have no index of their own: their words are made when they are looked through."""
+    tsquery = parse_expression(query.words).all_words
+    if not tsquery or query.author:
         return []
-    values: dict[str, Any] = {
+    values = {
         **items.session_params(session),
-        "terms": terms,
-        "words": words_tsquery(query),
-        "limit": limit,
-        "looked_through": MAX_SCANNED_MESSAGES,
-        "candidates": MAX_CANDIDATES,
-        "summaries": MAX_SCANNED_SUMMARIES,
+        "since": day_start(query.since) if query.since else "-infinity",
+        "until": day_start(query.until + timedelta(days=1)) if query.until else "infinity",
+        "summaries": MAX_SEARCHED_SUMMARIES,
     }
-    messages, summaries = items.fetch_rows(MATCHING_MESSAGES, values), items.fetch_rows(MATCHING_SUMMARIES, values)
-    summaries = summaries[: max(limit // 4, limit - len(messages))]
+    rows = items.fetch_rows(_SUMMARIES, values)
+    if not rows:
+        return []
+    vectors = [_summary_lexemes(content) for *_, content in rows]
+    matching = sorted(at for (at,) in items.fetch_rows(_MATCHING, [vectors, tsquery]))
     return [
-        MemoryHit(kind, pk, ordinal, author, at.isoformat(), make_snippet(text, terms))
-        for kind, pk, ordinal, author, at, text in (*messages[: limit - len(summaries)], *summaries)
+        MemoryHit("summary", pk, first, "", earliest.isoformat(), make_snippet(content, query.words))
+        for pk, first, earliest, content in (rows[at - 1] for at in matching)
     ]
 
 
-def literal_terms(query: str) -> list[str]:
-    """The terms as bodies hold them: composed characters, no control characters; each once."""
-    words = unicodedata.normalize("NFC", clean_text(query.replace("\x00", " "))).split()
-    return list(dict.fromkeys(words))[:MAX_TERMS]
-
-
-def make_snippet(text: str, terms: Sequence[str]) -> str:
-    """A snippet of at most MAX_SNIPPET_CHARACTERS around the first place where a term stands, the first that is
-    found, letter by letter or in another form."""
-    if len(text) <= MAX_SNIPPET_CHARACTERS:
-        return text
-    match = next(filter(None, (re.search(re.escape(term), text, re.IGNORECASE) for term in terms)), None)
-    span = match.span() if match else next(iter(find_matches(text, " ".join(terms))), (0, 0))
-    position, length = span[0], span[1] - span[0]
-    start = max(0, min(position - max(1, (MAX_SNIPPET_CHARACTERS - length) // 3), len(text) - MAX_SNIPPET_CHARACTERS))
-    before, after = "…" if start else "", "…" if start + MAX_SNIPPET_CHARACTERS < len(text) else ""
-    return before + text[start + len(before) : start + MAX_SNIPPET_CHARACTERS - len(after)] + after
+@lru_cache(maxsize=1_024)
+def _summary_lexemes(content: str) -> str:
+    return make_tsvector((content, BODY))
 
 
 MAX_REVIEW_MESSAGES = 200

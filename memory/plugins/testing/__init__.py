@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from memory.plugins.base import Compactor, Explorer, ProfileStore, ReviewSource, Searcher, SessionManager
+from memory.plugins.base import Compactor, Explorer, MessageReader, ProfileStore, ReviewSource, Searcher, SessionManager
 from memory.plugins.registry import installed_plugins
 from memory.plugins.testing import capability_rules, method_rules
 from memory.plugins.testing.scenario import MakeProvider, Scenario, create_scenario
@@ -56,6 +56,9 @@ RULES: tuple[ConformanceRule, ...] = (
     ConformanceRule(capability_rules.compaction_makes_it_smaller, Compactor),
     ConformanceRule(capability_rules.compaction_loses_nothing, Compactor),
     ConformanceRule(capability_rules.searching_is_literal_and_bounded, Searcher),
+    ConformanceRule(capability_rules.searching_knows_phrases_dates_and_people, Searcher),
+    ConformanceRule(capability_rules.other_threads_are_searched_as_far_as_they_are_seen, MessageReader),
+    ConformanceRule(capability_rules.messages_are_read_piece_by_piece, MessageReader),
     ConformanceRule(capability_rules.summaries_can_be_opened, Explorer),
     ConformanceRule(capability_rules.notes_are_kept_per_person, ProfileStore),
     ConformanceRule(capability_rules.info_of_sessions_is_kept, SessionManager),

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from django.utils import timezone
+
 from memory.plugins.base import Compactor, ContextEntry, Explorer, Session
 from memory.plugins.testing.scenario import Scenario, covered_ordinals, expect_problem, ordinals, require
 
@@ -75,6 +77,65 @@ def searching_is_literal_and_bounded(scenario: Scenario, provider: Any) -> None:
     require(all(len(hit.snippet) <= 500 for hit in search("dive", level=3)), "A snippet has at most 500 characters.")
     for odd in ("", "   ", "(((", "'; --", "\\", "&|!", "a:*", "🌹"):
         require(search(odd) is not None, "Any characters may be searched for.")
+
+
+def searching_knows_phrases_dates_and_people(scenario: Scenario, provider: Any) -> None:
+    scenario.say("A red apple.", "An apple that is red.", "Une crème brûlée.")
+    scenario.say("Another red apple.", by=scenario.ben)
+    provider.bootstrap(scenario.session())
+    today = timezone.localdate().isoformat()
+
+    def found(query: str) -> set[int]:
+        return {hit.ordinal for hit in provider.search(scenario.session(), query)}
+
+    require(found('"red apple"') == {1, 4}, "What stands in quotes is found as it stands.")
+    require(found("red apple -another") == {1, 2}, "A word behind a minus is left out.")
+    require(found("brulee") == {3}, "Accents are no hindrance.")
+    require(found('"red apple" from:ben') == {4}, "from: means who said it.")
+    require(found(f"apple after:{today}") == {1, 2, 4}, "after: is from that day on.")
+    require(found(f"apple before:{today}") == set(), "before: is until the day before.")
+    expect_problem(lambda: found("apple after:soon"), "What is no date raises Problem.")
+
+
+def other_threads_are_searched_as_far_as_they_are_seen(scenario: Scenario, provider: Any) -> None:
+    scenario.say("The quokka is here.")
+    scenario.say("The quokka is there.", thread=scenario.other)
+    scenario.say("A quokka result.", thread=scenario.other, kind="dive_result")
+    scenario.say("A quokka far away.", thread=scenario.elsewhere)
+
+    def found(level: int = 3) -> set[tuple[int | None, int]]:
+        hits = provider.search_everywhere(scenario.session(level=level), "quokka")
+        return {(hit.thread_id, hit.ordinal) for hit in hits}
+
+    other = scenario.other.pk
+    require(found() == {(None, 1), (other, 1), (other, 2)}, "Other threads of the workspace are found, and this one.")
+    require(found(2) == {(None, 1), (other, 1)}, "Results of dives are found by those who read them.")
+    scenario.other.access = "human_only"
+    scenario.other.save(update_fields=["access"])
+    require(found() == {(None, 1)}, "Threads for people only are never found.")
+    expect_problem(
+        lambda: provider.read_message(scenario.session(), 1, thread_id=other), "What is not found is not read."
+    )
+
+
+def messages_are_read_piece_by_piece(scenario: Scenario, provider: Any) -> None:
+    body = "\n".join(f"Line {number} of a long message." for number in range(3_000))
+    scenario.say("Short.", body)
+    pieces, offset = [], 0
+    while offset < len(body):
+        message, piece = provider.read_message(scenario.session(), 2, offset=offset)
+        require(
+            (piece.start, piece.total) == (offset, len(body)) and offset < piece.end,
+            "A piece begins where it was asked for, and goes on.",
+        )
+        require(message.ordinal == 2 and message.thread_id is None, "The message is the one that was asked for.")
+        pieces.append(piece.text)
+        offset = piece.end
+    require("".join(pieces) == body, "The pieces together are the message, word for word.")
+    for number in (0, 3, 2**62):
+        ask = partial(provider.read_message, scenario.session(), number)
+        expect_problem(ask, "A message that is not there raises Missing.")
+    expect_problem(lambda: provider.read_message(scenario.session(before=2), 2), "What is not seen yet raises Missing.")
 
 
 def _long_session(scenario: Scenario, provider: Any) -> Session:

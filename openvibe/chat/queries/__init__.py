@@ -1,5 +1,6 @@
 """Reads of conversations: querysets, pages, and `access_*` lookups. Every one starts from what the asker may see."""
 
+from openvibe.chat.attachments import cut_excerpt
 from openvibe.chat.models import (
     AccessQuery,
     access_by,
@@ -27,6 +28,7 @@ from openvibe.chat.queries.conversations import (
     access_original,
     access_thread,
     attachments_of_thread,
+    day_start,
     has_attachments,
     has_channel,
     has_thread,
@@ -111,6 +113,8 @@ __all__ = [
     "bearing_pieces",
     "best_messages",
     "chosen_notification_level",
+    "cut_excerpt",
+    "day_start",
     "export_filename",
     "export_thread",
     "filter_unread",

@@ -205,8 +205,8 @@ def search_messages(
         "thread__channel_id": channel_id,
         "thread_id": thread_id,
         "kind": kind or None,
-        "created_at__gte": since and _midnight(since),
-        "created_at__lt": until and _midnight(until + timedelta(days=1)) if until != date.max else None,
+        "created_at__gte": since and day_start(since),
+        "created_at__lt": until and day_start(until + timedelta(days=1)) if until != date.max else None,
     }
     if handle := author.lstrip("@").lower():  # a number, not a join: an index then gives the author's newest
         author_ids = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle).values("pk")
@@ -218,7 +218,8 @@ def search_messages(
     return messages.select_related("thread__channel", "author__agent").order_by("-created_at", "-id")
 
 
-def _midnight(day: date) -> datetime:
+def day_start(day: date) -> datetime:
+    """The beginning of the day in the zone of the request."""
     return timezone.make_aware(datetime.combine(day, time.min))
 
 

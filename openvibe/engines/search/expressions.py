@@ -89,16 +89,6 @@ def _word_tsquery(tokens: list[Token], language: str) -> str:
     return word_term(token, language).tsquery()
 
 
-def words_tsquery(text: str) -> str:
-    """A tsquery of all words of a text, in any form, where nothing is an operator; empty where none of them tells."""
-    pieces = [list(tokenize(piece)) for piece in text.split()[:MAX_PIECES]]
-    language = text_language(tokenize(text))
-    asked = [tsquery for tokens in pieces if tokens and (tsquery := _word_tsquery(tokens, language))]
-    if not asked and any(pieces):
-        asked = [phrase_term([token for tokens in pieces for token in tokens][:MAX_PIECES]).tsquery(EXACT)]
-    return " & ".join(asked)
-
-
 def name_prefix_tsquery(text: str) -> str:
     """A tsquery for names (headings) in which every word that was typed begins a word, or a part of a compound; empty
     for none."""

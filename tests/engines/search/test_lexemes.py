@@ -7,7 +7,7 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openvibe.engines.search.expressions import name_prefix_tsquery, parse_expression, words_tsquery
+from openvibe.engines.search.expressions import name_prefix_tsquery, parse_expression
 from openvibe.engines.search.lexemes import (
     BODY,
     EXACT,
@@ -131,7 +131,6 @@ def test_nothing_that_is_typed_is_an_error(text: str, typed: str) -> None:
     for tsquery in (
         expression.condition,
         expression.all_words,
-        words_tsquery(typed),
         name_prefix_tsquery(typed),
         exact.tsquery(EXACT) if exact else "",
         *(term.text for term in question_terms(typed)),

@@ -10,6 +10,7 @@ from memory.plugins.base import (
     ContextEntry,
     MemoryHit,
     MemoryProvider,
+    MessagePiece,
     NewMessage,
     Session,
     SessionStats,
@@ -176,6 +177,25 @@ class SearchesWithWildcards(LcmProvider):
         return [MemoryHit("message", hit.pk, hit.seq, "", "", hit.body[:500]) for hit in hits.order_by("seq")]
 
 
+class SearchesLetters(LcmProvider):
+    def search(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
+        hits = Message.objects.filter(thread_id=session.thread_id, body__icontains=query.strip('"'))
+        return [MemoryHit("message", hit.pk, hit.seq, "", "", hit.body[:500]) for hit in hits.order_by("seq")]
+
+
+class SearchesEverything(LcmProvider):
+    def search_everywhere(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
+        hits = Message.objects.filter(body__icontains=query)
+        return [MemoryHit("message", hit.pk, hit.seq, "", "", hit.body[:500], hit.thread_id) for hit in hits]
+
+
+class ReadsTheBeginning(LcmProvider):
+    def read_message(
+        self, session: Session, number: int, *, offset: int = 0, thread_id: int | None = None
+    ) -> MessagePiece:
+        return super().read_message(session, number, thread_id=thread_id)
+
+
 class ExpandsHalfway(LcmProvider):
     def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
         return SummaryExpansion(super().expand(session, summary_id, cursor).entries[:1], None)
@@ -233,6 +253,9 @@ BREAKS: dict[str, type[MemoryProvider]] = {
     "compaction_makes_it_smaller": ShortensNothing,
     "compaction_loses_nothing": DropsWhatItSummarised,
     "searching_is_literal_and_bounded": SearchesWithWildcards,
+    "searching_knows_phrases_dates_and_people": SearchesLetters,
+    "other_threads_are_searched_as_far_as_they_are_seen": SearchesEverything,
+    "messages_are_read_piece_by_piece": ReadsTheBeginning,
     "summaries_can_be_opened": ExpandsHalfway,
     "notes_are_kept_per_person": NotesForAll,
     "info_of_sessions_is_kept": MergesInfo,

@@ -13,11 +13,13 @@ from memory.plugins.base import (
     CompactionResult,
     ContextEntry,
     MemoryHit,
+    MessagePiece,
     NewMessage,
     Session,
     SessionStats,
     SummaryDescription,
     SummaryExpansion,
+    TextPiece,
 )
 from memory.plugins.models import MemoryPlugin
 from openvibe.base.problems import Missing
@@ -89,6 +91,23 @@ class LookingProvider(PlainProvider):
         return SummaryExpansion(tuple(said[:2]), first + 2 if len(said) > 2 else None)
 
 
+class ReadingProvider(PlainProvider):
+    """A provider that also finds and reads messages of other threads: one, of 10 characters a piece."""
+
+    def search_everywhere(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
+        at, place, link = "2026-01-01T00:00:00Z", "#garden, “Roses”", "/w/willow/m/7/"
+        return [MemoryHit("message", 7, 12, "Ana", at, "prune", 34, place, link)] if query else []
+
+    def read_message(
+        self, session: Session, number: int, *, offset: int = 0, thread_id: int | None = None
+    ) -> MessagePiece:
+        if number != 12:
+            raise Missing
+        text = "prune them in March, not before"[offset : offset + 10]
+        hit = MemoryHit("message", 7, 12, "Ana", "2026-01-01T00:00:00Z", text, thread_id=thread_id)
+        return MessagePiece(hit, TextPiece(text, offset, offset + len(text), 31))
+
+
 class NotingProvider(PlainProvider):
     """A provider that also keeps notes about people."""
 
@@ -103,7 +122,7 @@ class NotingProvider(PlainProvider):
         return self.notes[session.person_id]
 
 
-class EverythingProvider(LookingProvider, NotingProvider):
+class EverythingProvider(LookingProvider, ReadingProvider, NotingProvider):
     def __init__(self, words: str = "prune in March") -> None:
         LookingProvider.__init__(self, words)
         NotingProvider.__init__(self)

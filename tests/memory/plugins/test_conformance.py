@@ -46,7 +46,7 @@ def test_every_rule_is_broken_by_its_own_plugin() -> None:
 def test_simple_memory_is_bound_by_the_rules_of_what_it_can_do() -> None:
     freed = {rule.capability.__name__ for rule in RULES if rule not in rules_for(SimpleProvider()) and rule.capability}
 
-    assert freed == {"Compactor", "Searcher", "Explorer", "ReviewSource"}
+    assert freed == {"Compactor", "Explorer", "ReviewSource"}
 
 
 def test_the_environment_names_the_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_lossless_memory_is_the_default_and_has_every_capability(ana: Member) ->
     assert registry.active_plugin_name(ana.workspace_id) == "memory/lcm"
     provider = registry.provider_for(ana.workspace_id)
     assert isinstance(provider, LcmProvider)
-    assert len(capabilities_of(provider)) == 6
+    assert len(capabilities_of(provider)) == 7
 
 
 def test_the_enabled_one_recalls_with_its_config(ana: Member) -> None:

@@ -127,7 +127,8 @@ def test_it_recalls_the_newest(ana: Member, thread: Thread, session: Session) ->
 
 
 def test_it_has_three_capabilities_less() -> None:
-    assert capabilities_of(SimpleProvider({})) == ("ProfileStore", "SessionManager")
+    capabilities = ("Searcher", "MessageReader", "ProfileStore", "SessionManager")
+    assert capabilities_of(SimpleProvider({})) == capabilities
 
 
 def test_a_long_thread_costs_two_statements_that_read_little(ana: Member, thread: Thread, session: Session) -> None:

@@ -4,16 +4,22 @@ from typing import Any
 
 import pytest
 
-from memory.plugins.base import ContextEntry, MemoryProvider, Session
+from memory.plugins.base import ContextEntry, MemoryProvider, Session, TextPiece
 from memory.plugins.tool import MAX_RESULT_TOKENS, build_tool, format_entry
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
-from tests.memory.plugins.fakes import EverythingProvider, LookingProvider, NotingProvider, PlainProvider
+from tests.memory.plugins.fakes import (
+    EverythingProvider,
+    LookingProvider,
+    NotingProvider,
+    PlainProvider,
+    ReadingProvider,
+)
 
-ALL = ["status", "search", "describe", "expand", "profile_get", "profile_update"]
+ALL = ["status", "search", "search_everywhere", "read_message", "describe", "expand", "profile_get", "profile_update"]
 
 
 @pytest.fixture
@@ -26,10 +32,11 @@ def session(ana: Member, thread: Thread) -> Session:
     [
         (PlainProvider(), ["status"]),
         (LookingProvider(), ["status", "search", "describe", "expand"]),
+        (ReadingProvider(), ["status", "search_everywhere", "read_message"]),
         (NotingProvider(), ["status", "profile_get", "profile_update"]),
         (EverythingProvider(), ALL),
     ],
-    ids=["plain", "looking", "noting", "everything"],
+    ids=["plain", "looking", "reading", "noting", "everything"],
 )
 def test_schema_description_and_dispatch_match_the_plugin(
     provider: MemoryProvider, actions: list[str], session: Session
@@ -38,10 +45,13 @@ def test_schema_description_and_dispatch_match_the_plugin(
     assert tool.spec.name == "memory"
     assert tool.spec.parameters["properties"]["action"]["enum"] == actions
     for action in ALL:
-        assert (f"- {action}" in tool.spec.description) == (action in actions)
+        assert (f"- {action}:" in tool.spec.description or f"- {action} (" in tool.spec.description) == (
+            action in actions
+        )
         unknown = tool.run(session, {"action": action}).startswith("unknown action")
         assert unknown == (action not in actions)
-    taken = {"query", "limit"} if "search" in actions else set()
+    taken = {"query", "limit"} if {"search", "search_everywhere"} & {*actions} else set()
+    taken |= {"number", "offset", "thread_id"} if "read_message" in actions else set()
     taken |= {"summary_id", "cursor"} if "expand" in actions else set()
     taken |= {"text"} if "profile_update" in actions else set()
     assert set(tool.spec.parameters["properties"]) == {"action"} | taken
@@ -50,7 +60,7 @@ def test_schema_description_and_dispatch_match_the_plugin(
 
 def test_people_are_offered_no_notes() -> None:
     tool = build_tool(EverythingProvider(), for_agent=False)
-    assert list(tool.actions) == ["status", "search", "describe", "expand"]
+    assert list(tool.actions) == ALL[:-2]
     assert "profile" not in tool.spec.description
 
 
@@ -160,3 +170,30 @@ def test_status_counts_what_was_said(session: Session, ana: Member, thread: Thre
     assert tool.run(session, {"action": "status"}) == (
         "2 messages were said in this conversation.\nWhat is remembered of them takes 100 tokens in 2 entries."
     )
+
+
+def test_what_stands_elsewhere_has_a_reference_that_leads_there(session: Session) -> None:
+    tool = build_tool(ReadingProvider())
+    answer = tool.answer(session, {"action": "search_everywhere", "query": "prune"})
+    where = "thread 34 (#garden, “Roses”, /w/willow/m/7/)"
+    assert answer == (f"#12 in {where} Ana, 2026-01-01T00:00:00Z: prune", (34,))
+    there = tool.answer(session, {"action": "read_message", "number": 12, "thread_id": 34})
+    assert there.thread_ids == (34,)
+
+
+def test_a_long_message_is_read_piece_by_piece(session: Session) -> None:
+    tool = build_tool(ReadingProvider())
+    first = tool.run(session, {"action": "read_message", "number": 12, "thread_id": session.thread_id})
+    assert first.startswith("#12 Ana, 2026-01-01T00:00:00Z: prune them")
+    assert first.endswith("Characters 0 to 10 of 31. Go on with offset 10.")
+    last = tool.run(session, {"action": "read_message", "number": 12, "offset": 30})
+    assert last.endswith("Characters 30 to 31 of 31. This is its end.")
+    with pytest.raises(Missing):
+        tool.perform(session, {"action": "read_message", "number": 13})
+
+
+def test_a_result_is_read_piece_by_piece(session: Session) -> None:
+    tool = build_tool(PlainProvider(), read_result=lambda session, number, offset: TextPiece("abc", offset, 5, 9))
+    assert list(tool.actions) == ["status", "read_result"]
+    text = tool.run(session, {"action": "read_result", "number": 4, "offset": 2})
+    assert text == "observation:4: abc\nCharacters 2 to 5 of 9. Go on with offset 5."

@@ -30,17 +30,20 @@ from agents.prompts.assembler.items import (
     summarised_messages,
     trust_drop_reason,
 )
-from agents.prompts.assembler.sections.request import PromptRequest, author_trust
+from agents.prompts.assembler.sections.request import PromptRequest, author_trust, read_once
 from agents.prompts.assembler.stack import SectionName
 from memory.queries import (
     FRESH_TAIL,
     MAX_ENTRY_TOKENS,
     WINDOW_STEP,
+    ActivePlugin,
     ContextEntry,
     Session,
+    active_plugin,
+    is_ignored,
     messages_for_prompts,
     pair_tool_calls,
-    provider_for,
+    provider_of,
 )
 from openvibe.chat.models import Message
 from openvibe.chat.queries import AccessQuery
@@ -110,6 +113,17 @@ def memory_session(thread_id: int, access: Access, *, before: Message | None, as
     return Session(thread_id, access, before=before.seq if before else None, person_id=asker.pk if asker else None)
 
 
+@read_once
+def active_memory(request: PromptRequest) -> ActivePlugin:
+    return active_plugin(request.access.workspace_id)
+
+
+def is_ignored_by_memory(request: PromptRequest) -> bool:
+    """Whether the prompt's thread is one of which nothing is recalled: it holds the newest messages alone."""
+    thread = request.thread
+    return is_ignored(active_memory(request).config, thread.thread_id, thread.parent_id, thread.channel_name)
+
+
 def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry], bool]:
     """What the plugin recalls within `room` tokens, oldest first, and whether it reaches back to the first message.
 
@@ -121,7 +135,10 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     message, thread_id = request.message, request.thread.thread_id
     session = memory_session(thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
-    entries = provider_for(request.access.workspace_id).assemble(session, max(budget, 0), tail)
+    entries = provider_of(active_memory(request)).assemble(session, max(budget, 0), tail)
+    if is_ignored_by_memory(request):
+        last_summary = max((place for place, entry in enumerate(entries) if entry.summary_id is not None), default=-1)
+        entries = entries[last_summary + 1 :]
     oldest = _first_message.rows(request.access, thread_id)
     first_seq = min(oldest[0][0], request.end_seq) if oldest else request.end_seq
     return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= first_seq

@@ -192,12 +192,18 @@ def _tool_results(access: Access, agent_id: int, asker_id: int, thread_id: int, 
         is_for_all = Exists(reusable_calls(access, asker_id).filter(pk=OuterRef("pk")).order_by())
     calls = calls.filter(run__agent=agent_id, run__thread=thread_id, decision=ToolCall.Decision.ALLOWED)
     calls = calls.exclude(name__in=SELF_REPORTING_TOOLS).exclude(result="")  # an empty answer is kept as "(empty)"
+    calls = calls.annotate(is_changed=changed_since_call(thread_id, source_id), is_for_all=is_for_all)
+    return calls.order_by("-run_id", "-id").values_list(*row_columns(ToolResultRow))[:MAX_TOOL_RESULTS]
+
+
+def changed_since_call(thread_id: int, source_id: int) -> Exists:
+    """The condition for calls since which a message of their thread, or the one its dive starts from, was changed: it
+    may be quoted."""
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
     changed_messages = Message.objects.filter(ever_changed, Q(thread=thread_id) | Q(pk=source_id)).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )
-    calls = calls.annotate(is_changed=Exists(changed_messages), is_for_all=is_for_all)
-    return calls.order_by("-run_id", "-id").values_list(*row_columns(ToolResultRow))[:MAX_TOOL_RESULTS]
+    return Exists(changed_messages)
 
 
 class PreviousAnswerRow(NamedTuple):

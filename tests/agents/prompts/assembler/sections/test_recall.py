@@ -14,6 +14,7 @@ from agents.prompts.assembler.sections.request import PromptRequest, RequestMess
 from agents.prompts.assembler.stack import BUDGETS
 from agents.prompts.snapshots.redaction import read_snapshot
 from agents.prompts.snapshots.store import load_content
+from memory.plugins.services import configure_plugin
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import MessageHit
 from openvibe.chat.services import delete_message, erase_texts
@@ -21,6 +22,7 @@ from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import told
 from tests.factories import access, say, say_all
+from tests.memory.plugins.lcm.factories import leaf, taken_in
 
 
 def test_what_was_said_long_ago_comes_back(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -187,3 +189,26 @@ def test_a_long_message_of_the_surplus_takes_no_room_from_what_was_chosen_before
     best_first = [long, *reversed(short)]
     assert [each.seq for each in packing_order(best_first, 130)] == [3, 2, 1, 0, 4]
     assert [each.seq for each in packing_order(best_first, 280)] == [4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("task", ["mention", "thread"])
+@pytest.mark.parametrize("listed", ["thread", "channel"])
+def test_nothing_is_recalled_in_a_thread_that_memory_ignores(
+    ana: Member, vibe: Agent, thread: Thread, task: str, listed: str
+) -> None:
+    say(thread, ana, "The spare key of the Harbour roof hangs behind the pump.")
+    say_all(thread, ana, (f"Row {n}: " + "roses want water and mulch, hedges time; " * 15 for n in range(120)))
+    leaf(taken_in(thread), 1, 60, "The spare key hangs behind the pump, they said.")
+    question = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+
+    def text() -> str:
+        prompt = assemble(agent=vibe, thread=thread, task=task, request=question)
+        assert prompt.tokens <= prompt.ceiling
+        return "\n".join(message.content for message in prompt.messages)
+
+    assert "behind the pump" in text()
+    config = {"ignored_threads": str(thread.pk) if listed == "thread" else f"#{thread.channel.name}"}
+    configure_plugin(workspace=ana.workspace, name="memory/lcm", config=config, by=access(ana))
+    ignored = text()
+    assert "behind the pump" not in ignored
+    assert "Row 119" in ignored
