@@ -153,7 +153,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         next_due_at="2036-01-01T12:00Z",
         author=ana.participant,
     )
-    request_import(by=access, chunks=[b"{}"], file_name=f"chat-{number}.jsonl", form="", channel=None)
+    request_import(by=access, chunks=iter([b"{}"]), file_name=f"chat-{number}.jsonl", form="", channel=None)
     create_webhook(by=access, participant=ana.participant, url="https://93.184.216.34/", kinds=["mention"])
     send_test(webhook=Webhook.objects.earliest("pk"), by=access)
     know_more(ana, thread, number)
