@@ -32,7 +32,7 @@ from knowledge.services import create_entry, suggest_entry
 from openvibe.base.events import emit
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.images import make_image
-from openvibe.chat.models import Attachment, Channel, ChannelMembership, Message, Thread
+from openvibe.chat.models import Attachment, Channel, ChannelMembership, Message, StoredFile, Thread
 from openvibe.chat.services import post_message
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.models import Endpoint
@@ -228,6 +228,17 @@ class SessionFactory(RowFactory[Session]):
         )
     )
     expire_date = LazyFunction(lambda: timezone.now() + timedelta(seconds=settings.SESSION_COOKIE_AGE))
+
+
+class StoredFileFactory(RowFactory[StoredFile]):
+    """The file as it came, beside its text."""
+
+    class Meta:
+        model = StoredFile
+
+    size = 1
+    sha256 = "x"
+    content = b"x"
 
 
 class MessageFactory(DjangoModelFactory[Message]):

@@ -19,7 +19,7 @@ from agents.tools.values import (
     tool_spec,
 )
 from memory.models import Approval, Block, ProfileNote, WorkItem
-from memory.queries import ContextBlocks, MemoryMode, build_tool, is_public_thread, memory_mode_of, provider_for
+from memory.queries import ContextBlocks, MemoryMode, build_tool, is_public_thread, provider_for
 from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
 from memory.services import log_progress as add_to_log
 from memory.services import request_approval as ask_for_approval
@@ -32,7 +32,7 @@ from openvibe.workspaces.models import Participant
 
 def memory(context: ToolContext) -> Tool | None:
     """The memory plugin's own tool, for this thread as the agent sees it; none in a thread that memory ignores."""
-    mode = memory_mode_of(context.thread.pk)
+    mode = context.memory_mode
     if mode is MemoryMode.IGNORED:
         return None
     plugin_tool = build_tool(
@@ -77,7 +77,7 @@ def update_context_block(context: ToolContext) -> Tool | None:
 
     Its blocks stand in its prompts everywhere.
     """
-    if not is_public_thread(context.thread.pk) or memory_mode_of(context.thread.pk) is not MemoryMode.FULL:
+    if not is_public_thread(context.thread.pk) or context.memory_mode is not MemoryMode.FULL:
         return None
     blocks = ContextBlocks(context.agent.participant)
     stored = blocks.list()

@@ -18,7 +18,6 @@ from memory.plugins.base import (
     Compactor,
     Corrector,
     Explorer,
-    MemoryProvider,
     Searcher,
     read_stats,
     takes_focus,
@@ -35,7 +34,7 @@ from memory.plugins.map.summary_tree import build_summary_tree, tree_lines
 from memory.plugins.map.timeline import PROMPT_HISTORY
 from memory.plugins.map.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
 from memory.plugins.models import Compaction
-from memory.plugins.registry import provider_for
+from memory.plugins.registry import ActivePlugin, active_plugin, provider_for, provider_of
 from memory.plugins.services import correct_summary
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, session_of
 from memory.plugins.tasks import enqueue_compaction_on_commit
@@ -67,13 +66,14 @@ def thread_memory(request: WorkspaceRequest, thread_id: int, run_id: int = 0, co
     """A page, or a fragment for the right panel; `?part=` gives one part of it anew, `?q=` searches. The picture
     is that of a prompt or of a compaction, else of the newest of both."""
     thread = _access_thread(request, thread_id)
-    provider, run_id, compaction_id = provider_for(thread.workspace_id), min(run_id, MAX_ID), min(compaction_id, MAX_ID)
+    active = active_plugin(thread.workspace_id)
+    provider, run_id, compaction_id = provider_of(active), min(run_id, MAX_ID), min(compaction_id, MAX_ID)
     part = PART_TEMPLATES.get(request.GET.get("part", ""))
     if part == PART_TEMPLATES["picture"]:
         context: dict[str, Any] = {"thread": thread}
     else:
         query = request.GET.get("q", "")
-        context = _page_context(thread, provider, request.access, query=query, is_full_page=part is None)
+        context = _page_context(thread, active, request.access, query=query, is_full_page=part is None)
     if (part is None or "state" not in context) and thread.access != Thread.Access.HUMAN_ONLY:
         session = session_of(thread, request.access)
         context["map"] = build_memory_map(thread, provider, session, run_id=run_id, compaction_id=compaction_id)
@@ -187,8 +187,8 @@ def resume(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def _state_response(request: WorkspaceRequest, thread: Thread, notice: str) -> HttpResponse:
     """How the memory stands now, with a sentence on what was done."""
     if request.htmx:
-        provider = provider_for(thread.workspace_id)
-        context = _page_context(thread, provider, request.access, is_full_page=False) | {"notice": notice}
+        active = active_plugin(thread.workspace_id)
+        context = _page_context(thread, active, request.access, is_full_page=False) | {"notice": notice}
         return render(request, PART_TEMPLATES["state"], context)
     if notice:
         messages.info(request, notice)
@@ -196,10 +196,10 @@ def _state_response(request: WorkspaceRequest, thread: Thread, notice: str) -> H
 
 
 def _page_context(
-    thread: Thread, provider: MemoryProvider, access: Access, *, query: str = "", is_full_page: bool = True
+    thread: Thread, active: ActivePlugin, access: Access, *, query: str = "", is_full_page: bool = True
 ) -> dict[str, Any]:
     """What the map's templates need. Without `is_full_page`, only what the parts need."""
-    denied_reason = compaction_denied_reason(thread, provider)
+    provider, denied_reason = provider_of(active), compaction_denied_reason(thread, active)
     context: dict[str, Any] = {"thread": thread, "denied_reason": denied_reason, "query": query}
     if thread.access == Thread.Access.HUMAN_ONLY:
         return context

@@ -27,8 +27,9 @@ class Api:
         """The response to `METHOD /api/v1/<path>`; a header's underscores stand for dashes."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, (bytes, str)) else json.dumps(body) if body is not None else b""
+        content_type = named.pop("Content-Type", "application/json")
         answer = self.client.generic(
-            method, ROOT + path, data, content_type="application/json", headers={**self.headers, **named}
+            method, ROOT + path, data, content_type=content_type, headers={**self.headers, **named}
         )
         check_described(method, answer)
         return answer

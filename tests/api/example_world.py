@@ -16,6 +16,7 @@ from memory.episodes.models import Proposal
 from memory.plugins.lcm.models import EndpointFailures
 from memory.work.services import create_work_item
 from openvibe.chat.models import ConversationImport, Message
+from openvibe.chat.services import request_import
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet
@@ -118,5 +119,7 @@ def make_example_world() -> ExampleWorld:
         **dict.fromkeys(("knowledge_restore", "knowledge_undo"), archived.pk),
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
     }
-    ids["imports"] = ConversationImport.objects.create(workspace=ana.workspace, file_name="a.zip", state="done").pk
+    asked_import = request_import(by=access, chunks=iter([b"{}"]), file_name="a.jsonl", form="", channel=None)
+    ConversationImport.objects.filter(pk=asked_import.pk).update(state="done", finished_at=timezone.now())
+    ids["imports"] = asked_import.pk
     return ExampleWorld(ana, vibe, scout, names, ids)

@@ -66,9 +66,10 @@ def connect(package: str, world: ExampleWorld) -> Callable[[str], Any]:
 
     def answer(request: httpx.Request) -> httpx.Response:
         path = request.url.raw_path.decode().removeprefix(ROOT)
-        ours = ("content-type", "accept-encoding")  # this client sends JSON, and reads what is not compressed
+        ours = ("content-type", "accept-encoding")  # ours is said apart, and reads what is not compressed
         headers = {name: value for name, value in request.headers.items() if name not in ours}
-        response = Api(Client(), headers).call(request.method, path, request.content)
+        sent = {"Content_Type": request.headers.get("content-type", "application/json")}
+        response = Api(Client(), headers).call(request.method, path, request.content, **sent)
         content = b"".join(response)  # streamed or not
         return httpx.Response(response.status_code, headers=dict(response.headers), content=content)
 

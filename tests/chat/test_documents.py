@@ -16,7 +16,7 @@ from openvibe.engines.documents.reader import READING
 from openvibe.workspaces.models import Member
 from tests import documents
 from tests.chat.test_attachments import MEGABYTE
-from tests.factories import access, make_channel, make_thread, send_file, signed_in
+from tests.factories import StoredFileFactory, access, make_channel, make_thread, send_file, signed_in
 
 REPORT = documents.pdf("Prune in March.", "Water in May.", "The gate code is QUOKKA-7731.")
 ENTITY = '<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
@@ -163,7 +163,7 @@ def test_the_database_keeps_the_limits_of_files(ana: Member, thread: Thread) -> 
         with pytest.raises(Exception, match=r"(?i)constraint|cannot"), transaction.atomic():
             StoredFile.objects.filter(pk=stored.pk).update(**changes)
     with pytest.raises(IntegrityError), transaction.atomic():
-        StoredFile.objects.create(attachment=file, size=1, sha256="x", content=b"x")
+        StoredFileFactory.create(attachment=file)
 
 
 def test_a_deleted_message_takes_its_file_along(ana: Member, thread: Thread) -> None:

@@ -17,7 +17,7 @@ from memory.plugins.base import (
     takes_focus,
 )
 from memory.plugins.models import COMPACTIONS, Compaction
-from memory.plugins.registry import active_plugin_name, provider_for
+from memory.plugins.registry import ActivePlugin, active_plugin, active_plugin_name, provider_for, provider_of
 from memory.plugins.sessions import context_budget, session_for_thread
 from memory.plugins.thread_modes import MemoryMode, memory_mode
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -106,18 +106,18 @@ def _check_not_too_soon(thread: Thread) -> None:
         )
 
 
-def compaction_denied_reason(thread: Thread, provider: MemoryProvider | None = None) -> str | None:
-    """The reason why this thread is never compacted, as a sentence for people; None when it can be. `provider`: the
+def compaction_denied_reason(thread: Thread, active: ActivePlugin | None = None) -> str | None:
+    """The reason why this thread is never compacted, as a sentence for people; None when it can be. `active`: the
     workspace's memory, where it was read already."""
     if thread.access == Thread.Access.HUMAN_ONLY:
         return "This thread is for people only. No agent reads it, so nothing of it is summarised."
-    mode = memory_mode(thread)
+    active = active or active_plugin(thread.workspace_id)
+    mode = memory_mode(thread, active.config)
     if mode is not MemoryMode.FULL:
         rule = f"This thread is {mode.value} for memory, so nothing of it is summarised."
         return f"{rule} Admins can change that: Settings, Memory."
-    if not isinstance(provider or provider_for(thread.workspace_id), Compactor):
-        name = active_plugin_name(thread.workspace_id)
-        return f"The memory plugin {name} makes no summaries, so there is nothing to compact."
+    if not isinstance(provider_of(active), Compactor):
+        return f"The memory plugin {active.name} makes no summaries, so there is nothing to compact."
     return None
 
 

@@ -314,7 +314,7 @@ def test_the_same_queries_for_one_and_three(ana: Member, thread: Thread) -> None
     leaf(conversation, 9, 10)
     for _ in range(2):
         over(thread, requested_by=ana.participant)
-    assert cost() == few
+    assert cost() <= few
 
 
 @pytest.mark.parametrize(("more", "headers"), [("", {}), ("?part=state", HTMX), ("?part=picture", HTMX)])
