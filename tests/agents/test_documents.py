@@ -55,6 +55,13 @@ def test_of_a_long_document_the_pieces_that_bear_stand_with_their_pages(
     assert left_out[0].source.endswith(" of book.pdf")
 
 
+def test_a_short_document_stands_whole_with_its_pages(ana: Member, vibe: Agent, thread: Thread) -> None:
+    file = send_file(thread, ana, "note.pdf", documents.pdf("The pump is red.", "The valve is green."))
+    prompt = prompt_for(vibe, thread, ana, "@vibe what colour is the valve?")
+    text = next(item.text for item in prompt.included if item.key == f"file:{file.message_id}:{file.pk}")
+    assert text.index("[page 1]") < text.index("The pump is red.") < text.index("[page 2]") < text.index("The valve")
+
+
 def test_a_file_further_back_is_searched_when_the_request_names_it(ana: Member, vibe: Agent, thread: Thread) -> None:
     send_file(thread, ana, "book.pdf", BOOK)
     for number in range(8):

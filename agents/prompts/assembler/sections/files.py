@@ -126,11 +126,11 @@ def _shown_texts(row: FileRow, rest: str) -> Iterator[str]:
         yield row.problem
         return
     end = f"\n({row.problem})" if row.problem else ""
+    if row.content or row.tokens <= EXTRACT_TOKENS:
+        text = paged_text(row.content, row.form).text if row.content else row.extract
+        yield f"The whole file:\n{text}{end}"
     if row.tokens <= EXTRACT_TOKENS:
-        yield f"The whole file:\n{row.extract}{end}"
         return
-    if row.content:
-        yield f"The whole file:\n{paged_text(row.content, row.form).text}{end}"
     yield f"Its first lines:\n{row.extract}\n{rest}{end}"
 
 
