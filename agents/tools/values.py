@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from agents.agent.audience import CallSource
@@ -30,7 +30,7 @@ class ToolContext:
     run: Run | None = None
     block_stamps: dict[str, str] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def memory_mode(self) -> MemoryMode:
         """What memory does with the thread."""
         return memory_mode_of(self.thread.pk)

@@ -223,7 +223,8 @@ def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
         )
     check_may_manage(request.access)
     if request.method != "POST":
-        if message.kind == Message.Kind.DIVE_RESULT and _pinned_entries(request, message):
+        pinned = _pinned_entries(request, message)
+        if message.kind == Message.Kind.DIVE_RESULT and any(entry.status != Entry.Status.PROPOSED for entry in pinned):
             return _render_already_pinned(request, message)
         return _render_pin_form(request, message, new_form_data(form_data_from_message(request, message), request))
     data = read_form_data(request)

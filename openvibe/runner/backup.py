@@ -105,8 +105,9 @@ def _write_tar(stream: IO[bytes], dump: Path) -> None:
         tar.addfile(tar.gettarinfo(arcname=DUMP, fileobj=database), database)
         if settings.HOME.is_dir():
             tar.add(settings.HOME.resolve(), HOME, filter=_belongs_in_backup)
-        for file in StoredFile.objects.filter(content=None, attachment__isnull=False).order_by("pk").iterator(20):
-            _add_file(tar, file)
+        if StoredFile._meta.db_table in connection.introspection.table_names():  # an older version's has none
+            for file in StoredFile.objects.filter(content=None, attachment__isnull=False).order_by("pk").iterator(20):
+                _add_file(tar, file)
         if not settings.ENV.secret_key:
             _add_text(tar, KEY, settings.SECRET_KEY)
 

@@ -10,6 +10,7 @@ from psycopg import sql
 from openvibe.chat.models import Thread
 from openvibe.chat.services import post_message
 from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.search.lexemes import BODY, make_tsvector
 from tests.bench.bare_sql import bare_sql_step
 from tests.bench.corpus import MESSAGE_COLUMNS, BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
 from tests.bench.measurement import Aim, Measurement, Report, Step, interleaved_medians, profile_shares
@@ -80,11 +81,12 @@ def _post_step(world: BenchWorkspace, thread: Thread) -> Step:
 
 def _insert_step(world: BenchWorkspace, bare: psycopg.Connection[Any]) -> Step:
     statement = sql.SQL(
-        "INSERT INTO bench_message ({}) VALUES (1, 1, 1, 'text', 'complete', %s, '', '', %s, now())"
+        "INSERT INTO bench_message ({}) VALUES (1, 1, 1, 'text', 'complete', %s, '', '', %s, now(), %s, 1)"
     ).format(sql.SQL(MESSAGE_COLUMNS))
 
     def insert() -> None:
         body = _message_body(world)
-        bare.execute(statement, [body, count_tokens(body)])
+        lexemes = make_tsvector((body, BODY))
+        bare.execute(statement, [body, count_tokens(body), lexemes])
 
     return insert

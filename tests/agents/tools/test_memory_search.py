@@ -134,9 +134,10 @@ def by_ignored_number(ana: Member, thread: Thread, sage: Agent) -> Thread:
 
 
 def by_ignored_channel(ana: Member, thread: Thread, sage: Agent) -> Thread:
+    other = den(ana, private=False, name="office")
     config = {"ignored_threads": "#office"}
     configure_plugin(workspace=ana.workspace, name="memory/lcm", config=config, by=access(ana))
-    return den(ana, private=False, name="office")
+    return other
 
 
 def by_not_seeing_it(ana: Member, thread: Thread, sage: Agent) -> Thread:
