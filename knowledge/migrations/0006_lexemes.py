@@ -1,5 +1,5 @@
 """Words of entries are cut by our own tokenizer and stored. What PostgreSQL cut stays until the background job has come to
-a row (`openvibe.engines.search.lexeme_filling`)."""
+a row (`openvibe.engines.search.lexeme_backfill`)."""
 
 from django.contrib.postgres.indexes import GinIndex
 from django.db import migrations, models

@@ -3,7 +3,6 @@ an import."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -42,6 +41,7 @@ from knowledge.services.validation import (
     clean_visibility,
     possible_owners,
 )
+from knowledge.topics import guess_topic
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
@@ -160,14 +160,14 @@ MAX_TOPICS_READ = 500
 
 def suggest_result(*, by: Access, message: Message, visibility: str, publisher: Access | None) -> Entry:
     """Asks whether a published result should be knowledge: suggests its headline and key points, under the topic the
-    workspace has for it, as far as the publisher sees, else under the headline. Asked once for a result, whatever was
-    decided on it.
+    workspace has for it, as far as the publisher sees, else under how the headline begins. Asked once for a result,
+    whatever was decided on it.
 
     Raises like `suggest_entry`.
     """
     result = message.dive_result
     bullets = "\n".join(f"- {bullet}" for bullet in result.bullets)
-    topic = (_find_topic(publisher, f"{result.headline}\n{bullets}") if publisher else "") or result.headline
+    topic = guess_topic(result.headline, _shared_topics(publisher) if publisher else ()) or result.headline
     return suggest_entry(
         by=by,
         topic=topic[:MAX_TOPIC_CHARACTERS].strip(),
@@ -181,20 +181,10 @@ def suggest_result(*, by: Access, message: Message, visibility: str, publisher: 
     )
 
 
-def _find_topic(by: Access, text: str) -> str:
-    """The topic in use here whose words all stand in the text: of several that of the most words, used most."""
-    words = set(_TOPIC_WORD.findall(text.casefold()))
-    topics = Entry.objects.visible_to(by).filter(status=Entry.Status.ACTIVE, visibility=Entry.Visibility.SHARED)
-    rows = topics.order_by("-use_count", "-id").values_list("topic", flat=True)[:MAX_TOPICS_READ]
-    best, most = "", 0
-    for topic in rows:
-        topic_words = set(_TOPIC_WORD.findall(topic.casefold()))
-        if len(topic_words) > most and topic_words <= words:
-            best, most = topic, len(topic_words)
-    return best
-
-
-_TOPIC_WORD = re.compile(r"[^\W_]+")
+def _shared_topics(by: Access) -> Iterable[str]:
+    """Topics in use that everybody may read, the most used first."""
+    entries = Entry.objects.visible_to(by).filter(status=Entry.Status.ACTIVE, visibility=Entry.Visibility.SHARED)
+    return entries.order_by("-use_count", "-id").values_list("topic", flat=True)[:MAX_TOPICS_READ]
 
 
 def pending_suggestions(by: Access) -> QuerySet[Entry]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,13 +26,13 @@ from knowledge.services import (
 )
 from knowledge.services.validation import check_may_manage
 from knowledge.similarity import find_similar_entries
+from knowledge.topics import guess_topic
 from knowledge.web.forms import EntryFormData, access_entry, access_owner, form_data_of, read_form_data, strip_nul
 from knowledge.web.presenters import EntryRow, entry_rows
 from knowledge.web.views import suggest_topics
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.chat.queries import access_message
-from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
 
@@ -207,11 +206,6 @@ def similar_rows(request: WorkspaceRequest, data: EntryFormData) -> list[EntryRo
     return entry_rows(entries)
 
 
-MAX_GUESSED_TOPIC = 60
-_CLAUSE_END = re.compile(r"[.:;,?!–—(]\s")
-_WORD = re.compile(r"\w+")
-
-
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
@@ -249,23 +243,6 @@ def form_data_from_message(request: WorkspaceRequest, message: Message) -> Entry
         title = f"{result.headline}\n{bullets}"
     topic = guess_topic(title, suggest_topics(request))
     return EntryFormData(topic=topic, content=content, kind=kind, visibility=default_visibility(message.thread))
-
-
-def guess_topic(text: str, topics: list[str]) -> str:
-    """A known topic whose every word is in the first line, the longest first; else how that line begins."""
-    headline = plain_text(text.strip().split("\n", 1)[0])
-    headline_words = _word_set(headline)
-    matching = [topic for topic in topics if (words := _word_set(topic)) and words <= headline_words]
-    if matching:
-        return max(matching, key=len)
-    first = _CLAUSE_END.split(headline, maxsplit=1)[0].rstrip(".:;,?! ")
-    if len(first) <= MAX_GUESSED_TOPIC:
-        return first
-    return first[:MAX_GUESSED_TOPIC].rsplit(" ", 1)[0][:MAX_TOPIC_CHARACTERS]
-
-
-def _word_set(text: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(text)}
 
 
 def _pinned_entries(request: WorkspaceRequest, message: Message) -> list[Entry]:
