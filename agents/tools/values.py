@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from agents.agent.audience import CallSource
 from agents.agent.models import Agent, Run, ToolCall, ToolSource
 from agents.agent.trust import Effect, Gate
 from memory.models import Approval
-from memory.queries import MemoryMode, memory_mode_of
+from memory.queries import MemoryMode, memory_mode
 from openvibe.chat.models import Thread
 from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
@@ -30,10 +30,10 @@ class ToolContext:
     run: Run | None = None
     block_stamps: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def memory_mode(self) -> MemoryMode:
-        """What memory does with the thread."""
-        return memory_mode_of(self.thread.pk)
+        """What memory does with the thread, read once for all tools of the run."""
+        return memory_mode(self.thread)
 
 
 @dataclass(frozen=True)

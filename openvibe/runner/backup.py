@@ -208,7 +208,7 @@ def _unfinished_mark(path: Path, folder: Path) -> Iterator[None]:
 
 
 def unfinished_restore() -> str:
-    """What is to be done about a restore that was interrupted; empty where none was."""
+    """Instructions for a restore that was interrupted; empty where none was."""
     mark = settings.VAR / RESTORE_MARKER
     try:
         path = mark.read_text()
@@ -222,7 +222,7 @@ def unfinished_restore() -> str:
 
 
 def _find_occupied() -> str:
-    """What a restore would write over, empty where there is nothing."""
+    """Names what a restore would write over, empty where there is nothing."""
     if not is_empty():
         return "The database"
     files = (path for path in settings.HOME.rglob("*") if path.is_file() and not _is_archive(path))

@@ -249,7 +249,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "archive unused entries": {"task": "knowledge.archive_unused", "schedule": 86_400.0},
     "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},
     "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
-    "index texts": {"task": "search.fill_lexemes", "schedule": 10.0},
+    "index texts": {"task": "search.backfill_lexemes", "schedule": 10.0},
     "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
     "send mail": {"task": "base.send_mail", "schedule": 10.0},
     "analyze tables": {"task": "base.analyze_tables", "schedule": 60.0},

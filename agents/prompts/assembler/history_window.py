@@ -19,8 +19,9 @@ MENTION_SHARE = 0.08
 
 def history_room(request: PromptRequest, *, has_summaries: bool) -> int:
     """Tokens of the prompt that history may take before anything is recalled."""
-    shares = {"mention": MENTION_SHARE}
-    share = shares.get(request.task, COMPACTED_SHARE if has_summaries else WINDOW_SHARE)
+    share = COMPACTED_SHARE if has_summaries else WINDOW_SHARE
+    if request.task == "mention":
+        share = MENTION_SHARE
     if request.has_small_window:
         share = min(share, SMALL_WINDOW_SHARE)
     return int(request.budget.ceiling * share)

@@ -21,7 +21,8 @@ import numpy as np
 from memory.plugins.lcm.source_lines import line_times, parse_lines
 from openvibe.engines.search.embedders import StaticEmbedder
 from openvibe.engines.search.values import dot
-from openvibe.engines.text.words import STOP_WORDS, cjk_bigrams
+from openvibe.engines.text.languages import STOP_WORDS_BY_LANGUAGE, detect_language
+from openvibe.engines.text.words import cjk_bigrams
 
 NEAR_WORDS: Final = 10
 MIN_COSINE: Final = 0.5
@@ -30,57 +31,17 @@ MIN_COSINE: Final = 0.5
 MIN_STEM: Final = 4
 """Letters that two words of one stem share at least."""
 
-_FUNCTION_TEXTS: Final = {
-    "de": """
-aber alle allem allen aller alles als also am an ander andere anderen anders auch auf aus bei beim bin bis bitte da
-damit dann daran darauf daraus das dass davon dazu dein dem den denn der deren des dessen die dies diese diesem
-diesen dieser dieses doch dort du durch ein eine einem einen einer eines er es etwas euch für gegen hab habe haben
-hat hatte hatten hier hin ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im in ins ist ja jede jeden jeder jedes jetzt
-kann kein keine können machen man mehr mein meine mich mir mit muss müssen nach nicht noch nun nur ob oder ohne
-schon sehr sein seine sich sie sind so soll sollen sollte sondern sonst um und uns unser unsere unter vom von vor
-war waren was weil wenn wer werden wie wieder wir wird wo worden wurde wurden zu zum zur zwar zwischen über
-""",
-    "fr": """
-a à d l n s j ont avaient doit ai ainsi alors après au aucun aussi autre aux avait avant avec avez avoir avons ce
-cela ces cet cette chez comme comment dans de des donc dont du elle elles en encore entre est et eu été être eux
-fait faire faut il ils je la le les leur leurs lui mais me même mes moi mon ne nos notre nous on ont ou où par pas
-peu peut plus pour pourquoi puis qu quand que quel quelle qui sa sans se sera ses si son sont sous sur ta te tes toi
-ton tous tout toute toutes très tu un une vos votre vous
-""",
-    "es": """
-al algo antes aquí así aunque cada casi como con contra cual cuando da de del desde donde dos el ella ellas ellos en
-entre era eran es esa ese eso esta está están estas este esto estos fue fueron ha había han hasta hay he la las le
-les lo los luego mas más me mi mientras mucho muy nada ni no nos nosotros nuestra nuestro o otra otro para pero poco
-por porque pues que qué quien se sea según ser si sí sido sin sobre son su sus también tan tanto te tiene tienen
-todo todos tras tu tus un una uno unos usted y ya yo
-""",
-    "it": """
-ad agli ai alla alle allo anche ancora avere aveva che chi ci cioè come con cosa così cui da dagli dai dal dalla
-dalle degli dei del della delle dello deve di dopo dove due e è ed era erano essere fa fra gli ha hanno ho i il in
-io la le lei li lo loro lui ma mi mio molto ne nei nel nella nelle non o ogni per perché però più poi quale quando
-quello questa questo qui se sempre senza si sia solo sono sta stata stato su sua sue sui sul sulla suo tra tutti
-tutto un una uno va
-""",
-    "pt": """
-ao aos as até com como da das de dela dele depois do dos e ela ele eles em então era essa esse está este eu foi
-foram há isso já lhe mais mas me mesmo muito na não nas nem no nos o os ou para pela pelo por qual quando que quem
-se sem ser seu só sua também tem um uma você
-""",
-    "nl": """
-aan al alle als altijd ander bij dan dat de den der die deze dit doen door dus een eens en er ge geen haar had heb
-hebben heeft hem het hier hij hoe hun iets ik in is ja je kan kon maar me meer men met mij mijn moet na naar niet
-niets nog nu of om omdat onder ons ook op over te tegen toch toen tot u uit uw van veel voor want waren was wat we
-wel werd wie wij wil worden wordt zal ze zei zelf zich zij zijn zo zonder zou
-""",
-    "ru": """
+_RUSSIAN_TEXT: Final = """
 а без бы был была были было быть в вам вас весь во вот все всё вы где да для до его ее её если есть еще ещё же за
 здесь и из или им их к как ко когда кто ли мне может мы на надо нам нас не него нее нет ни но ну о об он она они оно
 от по под при с со так там тебя тем то тогда того только том ты у уже чем что чтобы эта эти это этого этой этот я
-""",
-}
-_FUNCTION_WORDS: Final = {"en": STOP_WORDS} | {name: frozenset(text.split()) for name, text in _FUNCTION_TEXTS.items()}
+"""
+_FUNCTION_WORDS: Final = {**STOP_WORDS_BY_LANGUAGE, "ru": frozenset(_RUSSIAN_TEXT.split())}
 FUNCTION_WORDS: Final = frozenset().union(*_FUNCTION_WORDS.values())
 """Words of grammar in eight languages: they stand in any text."""
+
+MIN_FUNCTION_WORDS: Final = 3
+"""Words of grammar from which on they tell a language."""
 
 ENDS: Final = frozenset(".!?…")
 CLOSERS: Final = frozenset(".!?…)")
@@ -88,205 +49,20 @@ COMMAS: Final = frozenset(",;:()")
 POLITE: Final = frozenset(["sie", "ihr", "ihre", "ihnen", "ihren", "ihrem"])
 """Words of grammar that German writes with a capital."""
 
-ARTICLES: Final = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "my",
-        "our",
-        "their",
-        "every",
-        "der",
-        "den",
-        "dem",
-        "des",
-        "ein",
-        "eine",
-        "einem",
-        "einen",
-        "einer",
-        "eines",
-        "le",
-        "les",
-        "un",
-        "une",
-        "el",
-        "los",
-        "las",
-        "il",
-        "gli",
-        "uno",
-        "het",
-        "een",
-        "os",
-        "um",
-        "uma",
-    ]
-)
-NEVER_AFTER_ARTICLES: Final = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "to",
-        "in",
-        "on",
-        "at",
-        "for",
-        "with",
-        "from",
-        "by",
-        "and",
-        "or",
-        "but",
-        "that",
-        "which",
-        "who",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "has",
-        "have",
-        "had",
-        "will",
-        "it",
-        "he",
-        "she",
-        "they",
-        "we",
-        "you",
-        "i",
-        "until",
-        "than",
-        "as",
-        "so",
-        "because",
-        "not",
-        "der",
-        "die",
-        "das",
-        "den",
-        "dem",
-        "des",
-        "ein",
-        "eine",
-        "einem",
-        "einen",
-        "einer",
-        "im",
-        "am",
-        "auf",
-        "aus",
-        "bei",
-        "mit",
-        "nach",
-        "von",
-        "vor",
-        "zu",
-        "zum",
-        "zur",
-        "und",
-        "oder",
-        "aber",
-        "dass",
-        "weil",
-        "ist",
-        "sind",
-        "war",
-        "wird",
-        "werden",
-        "hat",
-        "haben",
-        "er",
-        "sie",
-        "es",
-        "wir",
-        "ich",
-        "nicht",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "du",
-        "de",
-        "à",
-        "au",
-        "aux",
-        "en",
-        "dans",
-        "par",
-        "pour",
-        "sur",
-        "avec",
-        "et",
-        "ou",
-        "mais",
-        "que",
-        "qui",
-        "est",
-        "sont",
-        "elle",
-        "on",
-        "ne",
-        "pas",
-        "se",
-        "el",
-        "los",
-        "las",
-        "una",
-        "del",
-        "al",
-        "y",
-        "o",
-        "pero",
-        "con",
-        "por",
-        "para",
-        "es",
-        "son",
-        "está",
-        "no",
-        "il",
-        "lo",
-        "gli",
-        "uno",
-        "della",
-        "di",
-        "da",
-        "dal",
-        "nel",
-        "e",
-        "ed",
-        "che",
-        "per",
-        "è",
-        "sono",
-        "non",
-        "het",
-        "van",
-        "op",
-        "aan",
-        "met",
-        "voor",
-        "naar",
-        "tot",
-        "bij",
-        "of",
-        "maar",
-        "dat",
-        "die",
-        "zijn",
-        "wordt",
-        "er",
-        "niet",
-    ]
-)
+_ARTICLE_TEXT: Final = """
+a an the my our their every der den dem des ein eine einem einen einer eines le les un une el los las il gli
+uno het een os um uma
+"""
+ARTICLES: Final = frozenset(_ARTICLE_TEXT.split())
+_NEVER_AFTER_TEXT: Final = """
+a an the of to in on at for with from by and or but that which who is are was were be been has have had will it
+he she they we you i until than as so because not der die das den dem des ein eine einem einen einer im am auf
+aus bei mit nach von vor zu zum zur und oder aber dass weil ist sind war wird werden hat haben er sie es wir
+ich nicht le la les un une du de à au aux en dans par pour sur avec et ou mais que qui est sont elle ne pas se
+el los las una del al y o pero con por para son está no il lo gli uno della di da dal nel e ed che per è sono
+non het van op aan met voor naar tot bij maar dat zijn wordt niet
+"""
+NEVER_AFTER_ARTICLES: Final = frozenset(_NEVER_AFTER_TEXT.split())
 """What follows an article in no language of these, as long as the source does not say so."""
 
 NEXT_BUT_ONE: Final = 0.2
@@ -320,15 +96,15 @@ _SCRIPTS: Final = (("ja", "\u3040", "\u30ff"), ("zh", "\u3400", "\u9fff"), ("ko"
 
 
 def guess_language(text: str) -> str:
-    """The language whose words of grammar a text has most of; "" where it has hardly any."""
+    """The language of a text by its script or its words of grammar; "" where these do not tell."""
     letters = [sign for sign in text if sign.isalpha()]
     scripts = {name: sum(first <= sign <= last for sign in letters) for name, first, last in _SCRIPTS}
     if 5 * sum(scripts.values()) > len(letters):
         return max(scripts, key=lambda name: scripts[name] if name != "zh" or not scripts["ja"] else 0)
     words = [word.casefold() for word in _WORD.findall(text)]
-    counts = {name: sum(word in those for word in words) for name, those in _FUNCTION_WORDS.items()}
-    language = max(counts, key=lambda name: counts[name])
-    return language if counts[language] >= 3 else ""
+    if sum(word in _FUNCTION_WORDS["ru"] for word in words) >= MIN_FUNCTION_WORDS:
+        return "ru"
+    return detect_language(words) if sum(word in FUNCTION_WORDS for word in words) >= MIN_FUNCTION_WORDS else ""
 
 
 def _is_contraction(word: str) -> bool:

@@ -1,5 +1,5 @@
 """Words of messages and titles are cut by our own tokenizer and stored. What PostgreSQL cut stays until the background job
-has come to a row (`openvibe.engines.search.lexeme_filling`): no row is rewritten here but those of threads."""
+has come to a row (`openvibe.engines.search.lexeme_backfill`): no row is rewritten here but those of threads."""
 
 from django.contrib.postgres.indexes import GinIndex
 from django.db import migrations, models

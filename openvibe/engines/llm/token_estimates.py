@@ -71,9 +71,7 @@ class TokenWeights:
         """Tokens of the text, estimated, rounded up."""
         weights = _weights_of_kinds(self.vocabulary)
         encoding = load_encoding("o200k_base")
-        pieces = (
-            ((text, True),) if len(text) <= MAX_WHOLE_CHARACTERS else split_pieces(text)
-        )  # a piece that begins inside a word counts a token more than it needs
+        pieces = ((text, True),) if len(text) <= MAX_WHOLE_CHARACTERS else split_pieces(text)
         return math.ceil(sum(float(weights[_kinds_of(encoding.encode_ordinary(piece))].sum()) for piece, _ in pieces))
 
 

@@ -19,7 +19,7 @@ MAX_NAME_PIECES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SearchExpression:
-    """What was typed, taken apart.
+    """A typed search, taken apart.
 
     `question`: what is looked for, without what is excluded. `condition`: a tsquery that texts have to fulfil because
     of its quotes, minuses and stars; empty without any. `all_words`: a tsquery of everything that is asked for; empty

@@ -24,7 +24,7 @@ class LexemesField(models.Field):  # type: ignore[type-arg]  # takes none when i
     """The tsvector of other fields of the row, made by our own tokenizer whenever the row is saved.
 
     `sources` names each of these fields and the weights of what it says (`lexemes.HEADING`, `BODY`). What is written
-    past `save` (an update, COPY) loses its lexemes by a trigger, and gets new ones in the background: `lexeme_filling`.
+    past `save` (an update, COPY) loses its lexemes by a trigger, and gets new ones by the job `lexeme_backfill`.
     """
 
     def __init__(self, *args: Any, sources: Mapping[str, str] = MappingProxyType({}), **kwargs: Any) -> None:

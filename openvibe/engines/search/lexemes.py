@@ -18,7 +18,8 @@ from openvibe.engines.text.tokenizer import Token, spellings, strip_accents, tok
 from openvibe.engines.text.words import is_stop_word, query_tokens, text_language
 
 VERSION: Final = 1
-"""The version of these lexemes: rows of an earlier one are made anew in the background."""
+"""The version of these lexemes. Who raises it sets `lexemes_version` of older rows to 0 in a migration: these are made
+anew in the background."""
 
 HEADING: Final = "AC"
 BODY: Final = "BD"
@@ -66,7 +67,7 @@ def make_tsvector(*fields: tuple[str, str]) -> str:
 
 
 def _stem_language(language: str, tokens: Sequence[Token]) -> str:
-    """What is unknown and has letters without accents alone is stemmed as English; `""` means: not at all."""
+    """The language that a text is stemmed in: `plain` where it is unknown and no letter has an accent; `""` for none."""
     if language or any(token.form.isalpha() and not token.form.isascii() for token in tokens):
         return language
     return _PLAIN_LETTERS

@@ -122,8 +122,8 @@ def rank_with_stretches(
     use_neighbours: bool = True,
     is_scattered: bool = False,
 ) -> tuple[Floats, float]:
-    """What `rank` returns; and from 0 to 1 how far scores rise and fall in stretches, as where people stay with a
-    subject, 0 for texts that stand alone."""
+    """Scores as `rank` returns them; and from 0 to 1 how far they rise and fall in stretches, as where people stay with
+    a subject, 0 for texts that stand alone."""
     if not len(candidates):
         return np.zeros(0, np.float32), 0.0
     vector_weight = 1 / np.sqrt(1 + float(np.median(candidates.tokens)) / _VECTOR_BLUR_TOKENS)
@@ -181,7 +181,7 @@ def _stretch_strength(scores: Floats, candidates: Candidates) -> float:
 
 
 def _neighbour_scores(scores: Floats, candidates: Candidates, strength: float) -> Floats:
-    """What each text gains or loses by those around it, nothing where they tell nothing."""
+    """The gain or loss of each text by those around it, nothing where they tell nothing."""
     if not strength:
         return np.zeros(len(scores), np.float32)
     decay = _decay(candidates).tolist()

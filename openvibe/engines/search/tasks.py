@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from openvibe.engines.search.lexeme_filling import fill_lexemes
+from openvibe.engines.search.lexeme_backfill import backfill_lexemes
 from openvibe.engines.search.space_lifecycle import advance_spaces
 
 
@@ -11,6 +11,6 @@ def advance_spaces_task() -> dict[str, int]:
     return {"vector spaces put to use": advance_spaces()}
 
 
-@shared_task(name="search.fill_lexemes", ignore_result=True, expires=30)
-def fill_lexemes_task() -> dict[str, int]:
-    return {"texts indexed": fill_lexemes()}
+@shared_task(name="search.backfill_lexemes", ignore_result=True, expires=30)
+def backfill_lexemes_task() -> dict[str, int]:
+    return {"texts indexed": backfill_lexemes()}

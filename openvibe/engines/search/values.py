@@ -69,7 +69,7 @@ class Candidates:
         return len(self.keys)
 
     def take(self, indexes: NDArray[np.intp]) -> Candidates:
-        """Those that stand at these places (ascending)."""
+        """The candidates at these places (ascending)."""
         columns = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "keys"}
         rows: dict[str, Any] = {name: None if column is None else column[indexes] for name, column in columns.items()}
         return Candidates(keys=[self.keys[index] for index in indexes.tolist()], **rows)

@@ -55,7 +55,7 @@ _PLAIN: Final = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ
 
 
 class Token(NamedTuple):
-    """What stands from `start` to `end` in the text. `forms`: the first is what it is, the others what it is known as.
+    """A piece of a text, from `start` to `end`. `forms`: the first is what it is, the others what it is known as.
 
     `is_pair`: two characters of a script without blanks, or one that stands alone (`is_single`).
     """

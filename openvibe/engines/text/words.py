@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from openvibe.engines.text.languages import (
-    ENGLISH,
-    QUERY_STOP_WORDS,
-    STOP_WORDS,
-    STOP_WORDS_BY_LANGUAGE,
-    detect_language,
-)
+from openvibe.engines.text.languages import QUERY_STOP_WORDS, STOP_WORDS, STOP_WORDS_BY_LANGUAGE, detect_language
 from openvibe.engines.text.stop_phrases import strip_stop_phrases
 from openvibe.engines.text.tokenizer import Token, tokenize
 
@@ -88,9 +82,7 @@ def _distinct(tokens: Iterable[Token]) -> list[Token]:
 
 
 def _without_stop_words(tokens: Sequence[Token], language: str) -> list[Token]:
-    stop_words = STOP_WORDS | STOP_WORDS_BY_LANGUAGE.get(language, STOP_WORDS)
-    if language not in (ENGLISH, ""):
-        stop_words = STOP_WORDS_BY_LANGUAGE[language]
+    stop_words = STOP_WORDS_BY_LANGUAGE.get(language, STOP_WORDS)
     return [token for token in tokens if not _is_stop(token, stop_words)]
 
 

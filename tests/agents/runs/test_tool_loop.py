@@ -33,7 +33,7 @@ from tests.factories import access, say, say_all
 from tests.memory.task_queue import take_sent
 
 COUNTER = counter_for("scripted")
-MAX_STATEMENTS = 61
+MAX_STATEMENTS = 58
 """The most statements of a run without tool calls, savepoints included; its prompt takes 28."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from agents.agent.access import visible_to
 from agents.models import Agent
 from agents.tools.memory import memory
-from agents.tools.values import ToolContext
+from agents.tools.values import Tool, ToolContext
 from memory.plugins.answers import answer_from_memory
 from memory.plugins.base import Session
 from memory.plugins.compaction import compaction_denied_reason, request_compaction
@@ -120,15 +120,17 @@ def test_a_listed_thread_is_not_summarised(
 def test_agents_have_no_memory_tool_in_an_ignored_thread_and_one_in_a_read_only_thread(
     thread: Thread, ana: Member, vibe: Agent
 ) -> None:
-    context = ToolContext(agent=vibe, access=visible_to(vibe), thread=thread, run=None)
-    assert memory(context) is not None
+    def offered() -> Tool | None:
+        return memory(ToolContext(agent=vibe, access=visible_to(vibe), thread=thread))
+
+    assert offered() is not None
     configured(ana, read_only_threads=str(thread.pk))
-    tool = memory(context)
+    tool = offered()
     assert tool is not None
     with pytest.raises(Refused, match="read-only"):
         tool.run({"action": "profile_update", "text": "Likes roses."})
     configured(ana, ignored_threads=str(thread.pk))
-    assert memory(context) is None
+    assert offered() is None
 
 
 def test_other_threads_are_remembered_as_ever(thread: Thread, ana: Member) -> None:

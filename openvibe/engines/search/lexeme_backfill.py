@@ -26,7 +26,7 @@ _UPDATE = """UPDATE {table} t SET search = made.lexemes::tsvector, lexemes_versi
 FROM unnest(%s::bigint[], %s::text[]) made (id, lexemes) WHERE t.id = made.id"""
 
 
-def fill_lexemes(*, seconds: float = TURN_SECONDS) -> int:
+def backfill_lexemes(*, seconds: float = TURN_SECONDS) -> int:
     """Makes the lexemes of rows that wait for them, the newest first; returns of how many. Goes on where it was
     stopped, and takes the memory of one batch."""
     until = time.monotonic() + seconds
