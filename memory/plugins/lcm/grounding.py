@@ -249,7 +249,7 @@ class SourceWords:
                 continue
             folded = word.casefold()
             nearness = self._neighbours.get((before, folded), 0.0) if before else 0.0
-            if folded in FUNCTION_WORDS:
+            if folded in _FUNCTION_WORDS.get(self._language, ()):  # Ben is a verb in Dutch
                 faults += not is_start and len(word) > 1 and word[0].isupper() and not nearness and folded not in POLITE
             faults += is_start and bool(before == "" and word[0].islower() and pairs)
             if before:

@@ -67,7 +67,7 @@ def make_tsvector(*fields: tuple[str, str]) -> str:
 
 
 def _stem_language(language: str, tokens: Sequence[Token]) -> str:
-    """The language that a text is stemmed in: `plain` where it is unknown and no letter has an accent; `""` for none."""
+    """The language that a text is stemmed in: `plain` where it is unknown and no letter has an accent; "" for none."""
     if language or any(token.form.isalpha() and not token.form.isascii() for token in tokens):
         return language
     return _PLAIN_LETTERS
