@@ -36,6 +36,7 @@ SAME_PROPERTIES: Final[dict[str, str]] = {
     "Saved": "Message",
     "RunDetail": "Run",
     "NewToken": "Token",
+    "ChangedWebhook": "Webhook",
     "NewWebhook": "Webhook",
     "SeenItem": "Item",
     "SeenLayer": "Layer",

@@ -474,6 +474,7 @@ VALUES: Final[dict[str, Any]] = {
     "Webhook.next_attempt_at": WHEN,
     "Webhook.pending": 0,
     "NewWebhook.secret": "whsec_…",
+    "ChangedWebhook.secret": "",
     "WebhookSecret.secret": "whsec_…",
     "Delivery.uid": "d078df80-e400-4fdd-9322-4204cfd1eb75",
     "Delivery.position": 4711,

@@ -34,7 +34,7 @@ from openvibe.webhooks.queries import (
     messages_by_id,
 )
 from openvibe.webhooks.readers import access_viewers, start_rest
-from openvibe.webhooks.signatures import signature_header
+from openvibe.webhooks.signatures import signature_headers
 
 MAX_SENDERS, MAX_FAILING_SENDERS = 32, 8
 """Webhooks that are sent to at the same time; of these, so many whose last attempt failed: they hold up no other."""
@@ -239,9 +239,8 @@ def _headers(webhook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str
         "Content-Type": "application/json",
         "User-Agent": "OpenVibe-Webhooks/1",
         "OpenVibe-Webhook": str(webhook.pk),
-        "OpenVibe-Delivery": str(delivery.uid),
         "OpenVibe-Event": delivery.kind,
-        "OpenVibe-Signature": signature_header(keys, int(now.timestamp()), body),
+        **signature_headers(keys, delivery_id=str(delivery.uid), timestamp=int(now.timestamp()), body=body),
     }
 
 

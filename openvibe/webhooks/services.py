@@ -15,7 +15,7 @@ from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
 from openvibe.webhooks.models import KINDS, TEST_KIND, Delivery, Webhook, may_direct
-from openvibe.webhooks.signatures import make_secret
+from openvibe.webhooks.signatures import is_standard, make_secret
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -66,10 +66,13 @@ def update_webhook(
     kinds: Collection[str] | None = None,
     paused: bool | None = None,
     made_by_id: int | None = None,
-) -> Webhook:
+) -> str:
     """Another address, other kinds, or a pause. What waits is sent to the new address, and whoever gives one, be it the
     same, is asked from then on whether she may read it (`made_by_id` as of `create_webhook`). As it is shown, masked,
-    it is the same. Raises Refused; of another member's it may only be paused."""
+    it is the same.
+
+    Returns the new secret of one whose secret no library of Standard Webhooks can read, to be shown once; else "".
+    Raises Refused; of another member's it may only be paused."""
     current = _lock(webhook, by)
     before = _words(current)
     if url is not None or kinds is not None:
@@ -79,6 +82,9 @@ def update_webhook(
         current.made_by_id = made_by_id or by.participant_id
     if kinds is not None:
         current.kinds = _clean_kinds(kinds)
+    secret = ""
+    if (url is not None or kinds is not None) and not is_standard(current.secret):
+        secret = _replace_secret(current)
     if paused:
         current.state, current.reason = Webhook.State.PAUSED, ""
     elif paused is not None and current.state == Webhook.State.PAUSED:
@@ -86,7 +92,9 @@ def update_webhook(
     current.save()
     if before != (after := _words(current)):
         _audit(current, by, before=before, after=after)
-    return current
+    if secret:
+        _audit(current, by, after="a new secret")
+    return secret
 
 
 @transaction.atomic
@@ -108,11 +116,15 @@ def rotate_secret(*, webhook: Webhook, by: Access) -> str:
     """A new secret, to be shown once; for a day deliveries are signed with the one before, too."""
     current = _lock(webhook, by)
     _check_directs(current, by)
-    current.previous_secret, current.rotated_at = current.secret, timezone.now()
-    current.secret = make_secret()
+    secret = _replace_secret(current)
     current.save()
     _audit(current, by, after="a new secret")
-    return current.secret
+    return secret
+
+
+def _replace_secret(webhook: Webhook) -> str:
+    webhook.previous_secret, webhook.rotated_at, webhook.secret = webhook.secret, timezone.now(), make_secret()
+    return webhook.secret
 
 
 @transaction.atomic

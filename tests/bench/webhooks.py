@@ -68,7 +68,7 @@ async def take(receipts: list[Receipt], reader: asyncio.StreamReader, writer: as
             head = await reader.readuntil(b"\r\n\r\n")
             length = _CONTENT_LENGTH.search(head)
             body = await reader.readexactly(int(length[1]) if length else 0)
-            uid = head.lower().partition(b"openvibe-delivery: ")[2][:36]
+            uid = head.lower().partition(b"webhook-id: ")[2][:36]
             receipts.append(Receipt(uid, int(json.loads(body)["position"]), time.perf_counter()))
             writer.write(_TAKEN)
     writer.close()

@@ -1,7 +1,9 @@
 """What webhooks are told, by whose right, in which order, and what becomes of those whom nobody answers."""
 
+import hashlib
+import hmac
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,6 +13,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+import standardwebhooks
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -99,15 +102,49 @@ def test_what_is_said_is_told_once_signed_in_order(ana: Member, thread: Thread, 
     send()
     assert [one.body["data"]["body"] for one in receiver.received] == ["Roses 0", "Roses 1", "Roses 2"]
     first = receiver.received[0]
-    assert is_genuine(secret, first.headers["openvibe-signature"], first.raw)
-    assert not is_genuine(secret, first.headers["openvibe-signature"], first.raw + b" ")
+    assert is_genuine(secret, first.headers, first.raw)
+    assert not is_genuine(secret, first.headers, first.raw + b" ")
+    standardwebhooks.Webhook(secret).verify(first.raw, first.headers)
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        standardwebhooks.Webhook(secret).verify(first.raw + b" ", first.headers)
     rotated = rotate_secret(webhook=webhook, by=access(ana))
     again = send_again(delivery=webhook.deliveries.earliest("pk"), by=access(ana))
     assert send() == 1
     last = receiver.received[-1]
-    assert last.headers["openvibe-delivery"] == first.headers["openvibe-delivery"] == str(again.uid)
-    assert all(is_genuine(key, last.headers["openvibe-signature"], last.raw) for key in (secret, rotated))
+    assert last.headers["webhook-id"] == first.headers["webhook-id"] == str(again.uid)
+    assert all(is_genuine(key, last.headers, last.raw) for key in (secret, rotated))
+    for key in (secret, rotated):
+        standardwebhooks.Webhook(key).verify(last.raw, last.headers)
     assert send() == 0
+
+
+def test_one_from_before_standard_webhooks_is_signed_as_it_was_until_it_is_saved(
+    ana: Member, thread: Thread, receiver: Receiver
+) -> None:
+    earlier_secret = "whsec_Zm9v-bar_Zm9vYmFyZm9vYmFyZm9vYmFyZm9vYmF"
+    webhook, _ = hook(ana, receiver.url)
+    Webhook.objects.filter(pk=webhook.pk).update(secret=earlier_secret)
+    say(thread, ana, "Roses")
+    send()
+    update_webhook(webhook=webhook, by=access(ana), paused=True)
+    assert update_webhook(webhook=webhook, by=access(ana), paused=False) == ""
+    first = receiver.received[0]
+    assert _is_signed_as_before(earlier_secret, first.headers, first.raw)
+    assert not any(name.startswith("webhook-") for name in first.headers)
+    secret = update_webhook(webhook=webhook, by=access(ana), url=receiver.url)
+    assert update_webhook(webhook=webhook, by=access(ana), url=receiver.url) == ""
+    say(thread, ana, "Tulips")
+    send()
+    last = receiver.received[-1]
+    standardwebhooks.Webhook(secret).verify(last.raw, last.headers)
+    assert _is_signed_as_before(earlier_secret, last.headers, last.raw)
+    assert last.headers["openvibe-delivery"] == last.headers["webhook-id"]
+
+
+def _is_signed_as_before(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    sent_at, signature = headers["openvibe-signature"].split(",")
+    expected = hmac.new(secret.encode(), f"{sent_at.removeprefix('t=')}.".encode() + body, hashlib.sha256).hexdigest()
+    return signature == f"v1={expected}"
 
 
 def test_an_agent_is_told_what_it_sees_and_that_it_is_meant(
@@ -371,7 +408,7 @@ def test_a_kill_between_an_answer_and_its_record_sends_it_again_under_its_id_and
         send()
     send()
     assert [one.told[1] for one in receiver.received] == ["Roses 0", "Roses 1", "Roses 1", "Roses 2"]
-    ids = [one.headers["openvibe-delivery"] for one in receiver.received]
+    ids = [one.headers["webhook-id"] for one in receiver.received]
     assert (ids[1], len(set(ids))) == (ids[2], 3)
     assert set(webhook.deliveries.values_list("state", "attempts")) == {("delivered", 1)}
 

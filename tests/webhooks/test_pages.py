@@ -47,6 +47,21 @@ def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, 
     assert not Webhook.objects.exists()
 
 
+def test_saving_one_from_before_standard_webhooks_shows_its_new_secret_once(ana: Member) -> None:
+    url = "https://93.184.216.34/x"
+    webhook, _ = create_webhook(by=access(ana), participant=ana.participant, url=url, kinds=["mention"])
+    Webhook.objects.filter(pk=webhook.pk).update(secret="whsec_made-with-another-alphabet_")
+    browser, page = signed_in(ana), f"/w/{ana.workspace.slug}/webhooks/{webhook.pk}/"
+    assert "Save the webhook to get a secret" in browser.get(page).content.decode()
+    saved = browser.post(page, {"act": "save", "url": webhook.masked_url, "kinds": ["mention"]}).content.decode()
+    webhook.refresh_from_db()
+    assert webhook.secret in saved
+    again = browser.get(page).content.decode()
+    assert webhook.secret not in again
+    assert "Save the webhook to get a secret" not in again
+    assert browser.post(page, {"act": "save", "url": url, "kinds": ["mention"]}).status_code == 302
+
+
 def test_a_password_in_an_address_is_refused_in_words_about_webhooks(ana: Member) -> None:
     """A password is refused through both doors, and never given back by the API."""
     values = {"url": "https://ana:tulip77@93.184.216.34/x", "kinds": ["mention"]}

@@ -29,7 +29,8 @@ _TOKENS = re.compile(
         (
             r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter
             r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}",  # Stripe
-            r"(?:ovk|whsec)_[A-Za-z0-9_-]{8,}",  # ours, and secrets of webhooks
+            r"ovk_[A-Za-z0-9_-]{8,}",  # ours
+            r"whsec_[A-Za-z0-9+/=_-]{8,}",  # secrets of webhooks
             r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",  # AWS
             r"gh[pousr]_[A-Za-z0-9]{20,}",  # GitHub
             r"github_pat_[A-Za-z0-9_]{20,}",

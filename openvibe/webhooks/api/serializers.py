@@ -53,6 +53,17 @@ class NewWebhookOut(WebhookOut):
         read_only_fields = fields
 
 
+class ChangedWebhookOut(WebhookOut):
+    secret = serializers.CharField(
+        help_text="A new one, in this answer only, where the one before was made before Standard Webhooks; else empty."
+    )
+
+    class Meta:
+        model = Webhook
+        fields = (*WebhookOut.Meta.fields, "secret")
+        read_only_fields = fields
+
+
 class WebhookSecretOut(serializers.Serializer[Any]):
     secret = serializers.CharField(
         help_text="Shown in this answer only. Deliveries are signed with the one before, too, for "

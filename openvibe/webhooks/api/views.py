@@ -15,6 +15,7 @@ from openvibe.base.problems import Problem
 from openvibe.chat.queries import access_by, participants_known_to
 from openvibe.webhooks import services
 from openvibe.webhooks.api.serializers import (
+    ChangedWebhookOut,
     DeliveryOut,
     NewWebhookOut,
     WebhookChange,
@@ -79,13 +80,14 @@ class OneWebhook(WebhookView):
         """One webhook, with why it rests where it does."""
         return Response(WebhookOut(self.access_webhook(pk)).data)
 
-    @extend_schema(operation_id="webhooks_update", request=WebhookChange, responses=WebhookOut)
+    @extend_schema(operation_id="webhooks_update", request=WebhookChange, responses=ChangedWebhookOut)
     def patch(self, request: Request, pk: int) -> Response:
-        """Another address, other kinds, a pause. What is not sent stays."""
+        """Another address, other kinds, a pause. What is not sent stays. One made before Standard Webhooks gets a new
+        secret with its address or kinds."""
         webhook, values = self.access_webhook(pk), self.validated_body(WebhookChange)
         made_by_id = _token_maker_id(request)
-        services.update_webhook(webhook=webhook, by=request_access(request), made_by_id=made_by_id, **values)
-        return Response(WebhookOut(self.access_webhook(pk)).data)
+        secret = services.update_webhook(webhook=webhook, by=request_access(request), made_by_id=made_by_id, **values)
+        return Response({**WebhookOut(self.access_webhook(pk)).data, "secret": secret})
 
     @extend_schema(operation_id="webhooks_delete", responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:

@@ -11,6 +11,7 @@ from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.queries import token_owners
 from openvibe.webhooks import services
 from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.webhooks.signatures import is_standard
 from openvibe.webhooks.tasks import enqueue_send_on_commit
 from openvibe.webhooks.web.forms import KIND_LABELS, NewWebhookForm, WebhookForm
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
@@ -57,7 +58,9 @@ def webhook(request: WorkspaceRequest, webhook_id: int) -> HttpResponse:
         if act == "rotate":
             return _render_webhook(request, row, secret=services.rotate_secret(webhook=row, by=by), is_rotated=True)
         if act == "save":
-            services.update_webhook(webhook=row, by=by, **form.cleaned_data)
+            if secret := services.update_webhook(webhook=row, by=by, **form.cleaned_data):
+                enqueue_send_on_commit()
+                return _render_webhook(request, _access_webhook(request, row.pk), secret=secret, is_rotated=True)
             messages.success(request, "Saved.")
         else:
             _perform(request, row, act)
@@ -123,6 +126,7 @@ def _render_webhook(
         "form": form,
         "is_directed": webhook.is_directed_by(request.access),
         "deliveries": [(delivery, KIND_LABELS.get(delivery.kind, delivery.kind)) for delivery in deliveries],
+        "is_signed_as_before": not is_standard(webhook.secret),
         "is_missing_events": services.has_missed_events(webhook),
         "secret": secret,
         "is_rotated": is_rotated,
