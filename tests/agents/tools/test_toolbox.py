@@ -33,7 +33,7 @@ def test_the_definitions_fit_their_part_of_every_prompt(ana: Member, thread: Thr
     attach(thread, ana, plan_md="Prune in March.")
     box = Toolbox.for_agent(make_agent(ana, "sage", level=3), thread)
     assert names(box) == [tool.name for tool in TOOLS]
-    assert sum(count_tool(spec, EXACT) for spec in box.specs) <= REQUIRED_TOKENS["tool definitions"] == 1_400
+    assert sum(count_tool(spec, EXACT) for spec in box.specs) <= REQUIRED_TOKENS["tool definitions"] == 1_300
 
 
 def test_what_does_not_fit_any_more_is_not_offered(
