@@ -79,7 +79,7 @@ def word() -> bytes:
     for row, cells in enumerate((("Item", "Price"), ("Roof\ntop", "77 | 78"))):
         for column, cell in enumerate(cells):
             table.cell(row, column).text = cell
-    document.add_page_break()  # type: ignore[no-untyped-call]
+    document.add_page_break()  # type: ignore[no-untyped-call]  # python-docx has no types
     document.add_paragraph("The gate code is QUOKKA-7731.")
     output = BytesIO()
     document.save(output)

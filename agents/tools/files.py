@@ -18,8 +18,8 @@ MAX_WORDS = 200
 
 READ_SPEC = tool_spec(
     READ_TOOL,
-    "Read attachment:id from character offset, or page (slide, sheet), at most limit tokens; find: from the next line "
-    "that has it.",
+    "Read attachment:id from character offset or page (slide, sheet), at most limit tokens; find: from the next line "
+    "with it.",
     required={"id": {"type": "integer"}},
     optional={
         "offset": {"type": "integer"},

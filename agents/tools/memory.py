@@ -150,7 +150,7 @@ def _add_work_item(context: ToolContext, arguments: dict[str, Any]) -> str:
 work_update = tool_factory(
     tool_spec(
         "work_update",
-        "Keep this thread's work rows, which outlive the conversation: add one (kind, text; a goal's done_condition, "
+        "Keep this thread's work rows: add one (kind, text; a goal's done_condition, "
         "an artifact's ref), or close row id as done or drop it.",
         required={"action": {"type": "string", "enum": ["add", "done", "drop"]}},
         optional={
@@ -215,7 +215,7 @@ def _earlier_decision(context: ToolContext, what: str) -> str:
 request_approval = tool_factory(
     tool_spec(
         "request_approval",
-        "Ask people whether you may do something (what: one line). You pause until they have decided.",
+        "Ask people whether you may do something (what: one line). You pause until they decide.",
         required={"what": STRING_SCHEMA},
         optional={"reason": STRING_SCHEMA},
     ),

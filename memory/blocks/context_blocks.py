@@ -282,7 +282,7 @@ class ContextBlocks:
         ]
         return ToolSpec(
             TOOL_NAME,
-            "\n".join(["Write a context block, a note you carry in every prompt. Keep it short.", *descriptions]),
+            "\n".join(["Write a context block, a short note you carry in every prompt.", *descriptions]),
             {
                 "type": "object",
                 "properties": {

@@ -166,7 +166,7 @@ def build_tool(
         and (for_agent or not action.for_agents_only)
     }
     signatures = (f"- {action.name}{_signature(action)}: {action.description}" for action in actions.values())
-    description = "\n".join(["Look up what was said. Actions:", *signatures])
+    description = "\n".join(["Look up what was said:", *signatures])
     return PluginMemoryTool(provider, actions, ToolSpec(TOOL_NAME, description, _parameters(actions)))
 
 
@@ -332,7 +332,7 @@ def _profile_update(provider: ProfileStore, session: Session, arguments: Argumen
 def _ask_action(answer_question: AnswerQuestion) -> ToolAction:
     return ToolAction(
         "ask",
-        "a model answers from what is found, with references.",
+        "an answer from what is found.",
         lambda provider, session, arguments: answer_question(provider, session, str(arguments["question"])),
         Searcher,
         (ToolArgument("question", "string", "a question in a sentence.", required=True, maximum=1_000),),
@@ -343,7 +343,7 @@ def _ask_action(answer_question: AnswerQuestion) -> ToolAction:
 def _compact_action(ask_compaction: AskCompaction) -> ToolAction:
     return ToolAction(
         "compact",
-        "summarise older messages now, with most detail on focus.",
+        "summarise older messages now, mostly on focus.",
         lambda _provider, session, arguments: ask_compaction(session, str(arguments.get("focus", ""))),
         Compactor,
         (ToolArgument("focus", "string", "a subject, in a few words.", maximum=MAX_FOCUS_CHARACTERS),),
@@ -363,15 +363,15 @@ NUMBER: Final = ToolArgument("number", "integer", "the number in its reference."
 OFFSET: Final = ToolArgument("offset", "integer", "where to begin, in characters.", minimum=0)
 SUMMARY_ID: Final = ToolArgument("summary_id", "integer", "the number of a summary.", required=True)
 TOOL_ACTIONS: Final = (
-    ToolAction("status", "how much was said, and how much of it is remembered.", _status),
+    ToolAction("status", "how much is remembered.", _status),
     ToolAction(
         "search",
-        'in this thread: words, "phrase", -word, word*, after:2026-03-01, before:2026-04, from:handle.',
+        'this thread: words, "phrase", -word, word*, after:2026-03-01, before:2026-04, from:handle.',
         _search,
         Searcher,
         (QUERY, LIMIT),
     ),
-    ToolAction("search_everywhere", "in all threads.", _search_everywhere, MessageReader, (QUERY, LIMIT)),
+    ToolAction("search_everywhere", "all threads.", _search_everywhere, MessageReader, (QUERY, LIMIT)),
     ToolAction(
         "read_message",
         "#number whole.",
@@ -379,20 +379,18 @@ TOOL_ACTIONS: Final = (
         MessageReader,
         (NUMBER, OFFSET, ToolArgument("thread_id", "integer", "the thread of the message, where it is another one.")),
     ),
-    ToolAction("describe", "a summary and where it stands.", _describe, Explorer, (SUMMARY_ID,)),
+    ToolAction("describe", "a summary and its place.", _describe, Explorer, (SUMMARY_ID,)),
     ToolAction(
         "expand",
-        "the messages or summaries that a summary stands for.",
+        "what a summary stands for.",
         _expand,
         Explorer,
         (SUMMARY_ID, ToolArgument("cursor", "integer", "where the last answer said there is more.", minimum=0)),
     ),
-    ToolAction(
-        "profile_get", "your notes about whoever you talk to.", _profile_get, ProfileStore, for_agents_only=True
-    ),
+    ToolAction("profile_get", "your notes on who asks.", _profile_get, ProfileStore, for_agents_only=True),
     ToolAction(
         "profile_update",
-        "replace these notes; keep what still holds.",
+        "replace them; keep what still holds.",
         _profile_update,
         ProfileStore,
         (ToolArgument("text", "string", "the notes, whole.", required=True, minimum=0, maximum=20_000),),

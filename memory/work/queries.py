@@ -15,6 +15,7 @@ from openvibe.chat.queries import access_by
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.llm.transcripts import indent_text
 from openvibe.engines.registers import Register
+from openvibe.engines.text.preferences import may_hold_preferences
 from openvibe.workspaces.access import Access
 
 MAX_APPROVALS, MAX_PROGRESS_ENTRIES = 20, 5
@@ -130,9 +131,15 @@ class StandingPreference:
 
 def preferences_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """`preferences` for messages in which people ask for something once and for all that does not bind yet; nothing for
-    those who may bind nobody. One query."""
-    ids = [message.pk for message in messages if not message.author.is_agent and not message.is_deleted]
-    if access.is_agent or access.is_guest or not ids:
+    those who may bind nobody. One query, none where no message has words for it."""
+    if access.is_agent or access.is_guest:
+        return {}
+    ids = [
+        message.pk
+        for message in messages
+        if not message.author.is_agent and not message.is_deleted and may_hold_preferences(message.body)
+    ]
+    if not ids:
         return {}
     by_message: defaultdict[int, tuple[StandingPreference, ...]] = defaultdict(tuple)
     for message_id, *row in _open_preferences.rows(array_literal(ids)):

@@ -105,7 +105,7 @@ VALUES: Final[dict[str, Any]] = {
     "Block.etag": '"2"',
     "BlocksText.text": '<context_block label="beds">\nSix beds, two of them in the shade.\n</context_block>',
     "BlockTool.name": "update_context_block",
-    "BlockTool.description": "Write a context block, a note you carry in every prompt. Keep it short.",
+    "BlockTool.description": "Write a context block, a short note you carry in every prompt.",
     "BlockTool.parameters": {
         "type": "object",
         "properties": {"label": {"type": "string"}, "content": {"type": "string"}},

@@ -97,7 +97,7 @@ def test_budgets_and_an_over_counted_soul_have_to_go_together(ana: Member, vibe:
     save_soul(agent=vibe, by=access(ana), text=long_soul(970), note="Longer", based_on=1)
     Workspace.objects.filter(pk=ana.workspace_id).update(instructions=LONG_RULES)
     address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
-    form = workspace_form(ana, instructions=LONG_RULES, budgets='{"mention": {"ceiling": 7700}}')
+    form = workspace_form(ana, instructions=LONG_RULES, budgets='{"mention": {"ceiling": 7600}}')
     response = as_superuser(ana).post(address, form)
     assert response.status_code == 302, response.content.decode()  # all that is legal by itself goes together
 

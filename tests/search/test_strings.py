@@ -4,7 +4,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,9 +23,9 @@ from tests.factories import access, make_entry, make_thread, say
 
 pytestmark = pytest.mark.django_db
 
-DATA: Sequence[Mapping[str, object]] = json.loads((Path(__file__).parent / "strings.json").read_text(encoding="utf-8"))
+DATA: Sequence[Mapping[str, Any]] = json.loads((Path(__file__).parent / "strings.json").read_text(encoding="utf-8"))
 TEXTS = [str(each["text"]) for each in DATA]
-STRINGS = [(string, place) for place, each in enumerate(DATA) for string in each["strings"]]  # type: ignore[attr-defined]
+STRINGS = [(string, place) for place, each in enumerate(DATA) for string in each["strings"]]
 
 
 def seen(text: str) -> str:

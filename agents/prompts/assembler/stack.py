@@ -147,7 +147,7 @@ REQUIRED_TOKENS: Mapping[str, int] = MappingProxyType(
         "the SOUL": SOUL_TOKEN_LIMIT,
         "organisation instructions": 2_000,
         "the built-in policy": 300,
-        "tool definitions": 1_400,
+        "tool definitions": 1_300,
         "standing constraints": 1_500,
         "the request": MIN_REQUEST_TOKENS,
     }

@@ -210,7 +210,11 @@ def name_tokens(name: str) -> int:
     return count_tokens(f"{name}: ")
 
 
-def load_texts(ids: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+Texts = dict[int, tuple[Any, ...]]
+"""Messages by id: columns of `_SELECT_TEXTS`."""
+
+
+def load_texts(ids: Sequence[int]) -> Texts:
     """The messages as they are now, by id; those deleted meanwhile are left out."""
     rows = fetch_prepared(_SELECT_TEXTS, [array_literal(ids)])
     return {row[0]: (*row[:-1], _EPOCH + timedelta(microseconds=row[-1])) for row in rows}

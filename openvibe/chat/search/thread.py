@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from openvibe.chat.models import Message
 from openvibe.chat.search.rows import (
     Author,
+    Texts,
     load_texts,
     name_tokens,
     read_messages,
@@ -105,7 +107,7 @@ def find_messages(
     `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens` is
     the most that one may cost without it, for callers who cut longer ones. `asked_at`: the time, in the asker's zone,
     from which "yesterday" and "in March" count; now in the zone of the request when not given. Nothing in a question is
-    an operator. At most nine short statements, whatever the length of the thread.
+    an operator. At most eight short statements, whatever the length of the thread.
     """
     last_seq = visible_last_seq(access, thread_id)
     if last_seq is None or budget <= 0:
@@ -131,20 +133,25 @@ def find_messages(
         corpus_size=corpus_size,
         is_scattered=asks_for_several(question),
     )
-    scores = lift_linked(scores, _name_links(thread_id, question, candidates, scores, strength), strength)
-    indices = select(scores, candidates, budget=budget, overhead=overhead, max_hits=max_hits)
-    return _build_result(candidates, scores, indices, budget, overhead, max_message_tokens)
+    chosen = partial(select, candidates=candidates, budget=budget, overhead=overhead, max_hits=max_hits)
+    texts: Texts = {}
+    indices = chosen(scores)
+    if strength < 1 and (candidates.is_exact is None or not candidates.is_exact.any()):
+        best: list[int] = np.argsort(-scores, kind="stable")[:LINK_SOURCES].tolist()
+        texts = load_texts([cast(int, candidates.keys[index]) for index in {*best, *indices}])
+        if links := _name_links(thread_id, question, candidates, best, texts):
+            scores = lift_linked(scores, links, strength)
+            indices = chosen(scores)
+    if missing := [pk for index in indices if (pk := cast(int, candidates.keys[index])) not in texts]:
+        texts |= load_texts(missing)
+    return _build_result(candidates, scores, indices, budget, overhead, max_message_tokens, texts)
 
 
 def _name_links(
-    thread_id: int, question: str, candidates: Candidates, scores: Floats, strength: float
+    thread_id: int, question: str, candidates: Candidates, best: Sequence[int], texts: Texts
 ) -> Mapping[int, Collection[int]]:
     """The places of what holds a rare name out of one of the best, by the place of that one: what is asked of
-    somebody's sister is told elsewhere of Thekla."""
-    if strength >= 1 or (candidates.is_exact is not None and candidates.is_exact.any()):
-        return {}
-    best: list[int] = np.argsort(-scores, kind="stable")[:LINK_SOURCES].tolist()
-    texts = load_texts([cast(int, candidates.keys[index]) for index in best])
+    somebody's sister is told elsewhere of Thekla. One statement, none where no name is said."""
     bodies = {index: texts[key][4] for index in best if (key := cast(int, candidates.keys[index])) in texts}
     names_by_source = {index: find_names(body, question) for index, body in bodies.items()}
     names = list(dict.fromkeys(chain.from_iterable(names_by_source.values())))[:MAX_FOLLOWED_NAMES]
@@ -215,10 +222,10 @@ def _build_result(
     budget: int,
     overhead: int,
     max_message_tokens: int | None,
+    texts: Texts,
 ) -> MessageSearchResult:
     is_neighbour = _neighbour_mask(candidates)
     ids: Sequence[int] = cast("Sequence[int]", candidates.keys)
-    texts = load_texts([ids[index] for index in indices])
     hits: list[MessageHit] = []
     hit_tokens = 0
     for index in indices:

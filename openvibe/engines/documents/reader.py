@@ -11,10 +11,11 @@ import tempfile
 import time
 from base64 import b64decode
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from threading import Lock
-from typing import IO, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from openvibe.engines.documents.formats import Format
 
@@ -66,7 +67,7 @@ def read_document(kind: Format, data: bytes, *, max_bytes: int, seconds: float =
             start_new_session=True,
         )
         try:
-            assert process.stdout is not None
+            assert isinstance(process.stdout, BufferedReader)
             is_whole = _receive(process.stdout, document, deadline, max_bytes)
         finally:
             process.kill()
@@ -77,13 +78,13 @@ def read_document(kind: Format, data: bytes, *, max_bytes: int, seconds: float =
     return document
 
 
-def _receive(stream: IO[bytes], document: Document, deadline: float, max_bytes: int) -> bool:
+def _receive(stream: BufferedReader, document: Document, deadline: float, max_bytes: int) -> bool:
     """Takes in what the process says until its end; whether it said so itself."""
     buffer, is_whole, kept = bytearray(), False, 0
     with DefaultSelector() as selector:
         selector.register(stream, EVENT_READ)
         while (left := deadline - time.monotonic()) > 0 and selector.select(left):
-            block = stream.read1(1024 * 1024)  # type: ignore[attr-defined]
+            block = stream.read1(1024 * 1024)
             if not block:
                 break
             buffer += block

@@ -26,7 +26,8 @@ def open_document(name: str, data: bytes) -> OpenDocument:
         names = _chapter_names(archive)
         return OpenDocument((_chapter_text(archive, name) for name in names), len(names))
     if name == "rtf":
-        return OpenDocument(iter((str(rtf_to_text(data.decode("latin-1"), errors="replace")),)))  # type: ignore[no-untyped-call]
+        text: str = rtf_to_text(data.decode("latin-1"), errors="replace")  # type: ignore[no-untyped-call]  # it has no types
+        return OpenDocument(iter((text,)))
     return OpenDocument(iter((_markdown(data),)))
 
 

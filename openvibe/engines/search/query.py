@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.engines.search.lexemes import EXACT, Term, exact_term, question_terms
-from openvibe.engines.search.spaces import QueryVector, embed_query
+from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.spaces import QueryVector, embed_query, serving_space
 from openvibe.engines.text.words import strip_stop_words
 
 MAX_QUERY_CHARACTERS = 4_000
@@ -106,8 +107,14 @@ def parse_query(workspace_id: int, question: str) -> Query:
 
 
 def embed_question(workspace_id: int, question: str) -> QueryVector | None:
-    """The words of a question that tell what it is about in the space that serves. See `embed_query`."""
-    return embed_query(workspace_id, strip_stop_words(_readable(question)))
+    """A question in the space that serves, as it was asked. See `embed_query`.
+
+    The built-in embedder averages words, where those that only ask would take weight from those that tell: it gets
+    these. All others read sentences, and those without their stop words are none that anybody says.
+    """
+    space, text = serving_space(workspace_id), _readable(question)
+    averages_words = space is not None and space.kind == VectorSpace.Kind.STATIC
+    return embed_query(workspace_id, strip_stop_words(text) if averages_words else text)
 
 
 def parse_terms(*texts: str) -> list[tuple[Term, ...]]:

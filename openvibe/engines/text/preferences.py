@@ -137,10 +137,15 @@ _HINT: Final = re.compile(
 )
 
 
+def may_hold_preferences(body: str) -> bool:
+    """Whether a message says any of the words without which nothing is asked for once and for all."""
+    return _HINT.search(body, 0, MAX_SCANNED_CHARACTERS) is not None
+
+
 def find_preferences(body: str) -> tuple[str, ...]:
     """The sentences of a message that ask for something once and for all, word for word, in their order; none of code
     or of what is quoted."""
-    if _HINT.search(body, 0, MAX_SCANNED_CHARACTERS) is None:
+    if not may_hold_preferences(body):
         return ()
     found = dict.fromkeys(sentence for sentence in _sentences(body) if _is_preference(sentence))
     return tuple(found)[:MAX_PREFERENCES]

@@ -34,7 +34,7 @@ SHELL_STATEMENTS = 2  # the sidebar, and what upper floors add to it
 
 @pytest.mark.parametrize(
     ("page", "content_statements"),
-    [("sidebar/", 0), ("", 5), ("c/{c}/", 2), ("knowledge/", 2), ("t/{t}/", 12)],
+    [("sidebar/", 0), ("", 5), ("c/{c}/", 2), ("knowledge/", 2), ("t/{t}/", 11)],
     ids=["sidebar", "inbox", "channel", "knowledge", "thread"],
 )
 def test_a_page_takes_few_statements(
@@ -57,6 +57,20 @@ def test_a_page_takes_few_statements(
     with CaptureQueriesContext(connection) as statements:
         assert browser.get(address).status_code == 200
     assert len(statements) == REQUEST_STATEMENTS + SHELL_STATEMENTS + content_statements
+
+
+def test_what_is_asked_for_once_and_for_all_costs_its_thread_one_statement(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    browser, address, counts = signed_in(ana), f"{home}t/{thread.pk}/", []
+    for words in ("Pruning?", "Mulch.", "Always give me amounts in grams.", "From now on, answer in German."):
+        say(thread, ana, words)
+        browser.get(address)
+        with CaptureQueriesContext(connection) as statements:
+            page = browser.get(address).content.decode()
+        counts.append(len(statements))
+    assert page.count("Make binding") == 2
+    assert counts == [counts[0], counts[0], counts[0] + 1, counts[0] + 1]
 
 
 def test_first_steps_cost_the_inbox_one_statement_while_they_are_shown(

@@ -127,23 +127,24 @@ def test_a_phrase_is_found_late_in_a_long_text() -> None:
 def test_nothing_that_is_typed_is_an_error(text: str, typed: str) -> None:
     text, typed = text.replace("\x00", " "), typed.replace("\x00", " ")
     expression = parse_expression(typed)
-    exact = exact_term(typed)
-    for tsquery in (
-        expression.condition,
-        expression.all_words,
-        name_prefix_tsquery(typed),
-        exact.tsquery(EXACT) if exact else "",
-        *(term.text for term in question_terms(typed)),
-    ):
-        matches(text, tsquery)
+    exact, names = exact_term(typed), name_prefix_tsquery(typed)
+    for written in (text, typed, f"{text} {typed}"):
+        if matches(written, expression.all_words) and expression.condition:
+            assert matches(written, expression.condition), "what holds all that is asked for fulfils what has to be"
+        if exact is not None and matches(written, exact.tsquery(EXACT)):
+            assert matches(f"{written} {text}", exact.tsquery(EXACT)), "what stands in a text stands in a longer one"
+        assert not matches(written, names), "a name is looked for in headings alone"
+    assert all(matches(typed, term.text) for term in question_terms(typed)), "what is asked finds itself"
+    if "!" not in expression.all_words:
+        assert matches(typed, expression.all_words) == bool(expression.all_words)
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc", "Cn", "Co")), min_size=1, max_size=20))
 def test_what_is_typed_finds_itself(typed: str) -> None:
-    if exact_term(typed) is not None:
+    if (exact := exact_term(typed)) is not None:
         assert stands_in(typed, typed) or typed.rstrip().endswith("?")
-        assert matches(f"before {typed} after", exact_term(typed).tsquery(EXACT))  # type: ignore[union-attr]
+        assert matches(f"before {typed} after", exact.tsquery(EXACT))
 
 
 @pytest.mark.parametrize(

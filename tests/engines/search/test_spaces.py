@@ -11,6 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from openvibe.engines.search.models import VectorSpace
+from openvibe.engines.search.query import embed_question
 from openvibe.engines.search.spaces import QUERY_CACHE_SIZE, clear_space_cache, embed_query, serving_space
 from openvibe.workspaces.models import Member
 from tests.engines.search.fakes import FakeEmbedder, Trouble
@@ -43,6 +44,19 @@ def test_a_space_and_a_question_are_asked_for_once(
             assert embed_query(ana.workspace_id, "When do we prune?") is not None
     assert fake_embedder.asked == [["When do we prune?"]]
     assert fake_embedder.for_queries == 1, "it is asked with little patience"
+
+
+def test_only_the_embedder_that_averages_words_is_spared_those_that_only_ask(
+    ana: Member, fake_embedder: FakeEmbedder
+) -> None:
+    asked, told = "Wie früh muss ich meinen Urlaub beantragen?", "früh Urlaub beantragen"
+    averaged, telling = embed_question(ana.workspace_id, asked), embed_query(ana.workspace_id, told)
+    assert averaged is not None
+    assert telling is not None
+    assert averaged.vector.tolist() == telling.vector.tolist()
+    set_space(ana, kind="openai", dimension=64)
+    embed_question(ana.workspace_id, asked)
+    assert fake_embedder.asked == [[asked]], "sentences without their stop words are none that anybody says"
 
 
 def test_only_so_many_questions_are_remembered(ana: Member, fake_embedder: FakeEmbedder) -> None:

@@ -81,9 +81,9 @@ def break_special_tokens(text: str) -> str:
 
 
 def _name_of_token(match: re.Match[str]) -> str:
-    """The name in parentheses, small where it stood in brackets and without a slash: no form of it takes more
-    tokens."""
-    name = match[match.lastgroup or 0].removeprefix("/")
+    """The name in parentheses, small where it stood in brackets, `_of_` with blanks, and without a slash: no form of it
+    takes more tokens."""
+    name = match[match.lastgroup or 0].removeprefix("/").replace("_of_", " of ")
     return f"({name.lower() if match.lastgroup == 'bracketed' else name})"
 
 

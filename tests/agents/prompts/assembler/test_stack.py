@@ -48,7 +48,7 @@ def test_an_admins_numbers_replace_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"ceiling": 7_699}, "at least 7,700 tokens, not 7,699"),
+        ({"ceiling": 7_599}, "at least 7,600 tokens, not 7,599"),
         ({"ceiling": 0}, "at least 1"),
         ({"ceiling": "many"}, "whole number"),
         ({"ceiling": True}, "whole number"),

@@ -383,7 +383,12 @@ def test_what_was_deleted_or_replaced_is_nowhere(
 def assert_gone(world: World, secret: str) -> None:
     assert not Summary.objects.filter(conversation__thread=world.thread, content__contains=secret).exists()
     assert not any(secret in entry.text for entry in world.provider.assemble(world.session, 10**9))
-    assert not any(secret in hit.snippet for hit in world.provider.search(world.session, secret))
+    hits = world.provider.search(world.session, secret)  # words of the secret may stand elsewhere
+    assert not any(secret in hit.snippet for hit in hits)
+    standing = {message.pk for message in messages_of(world) if shown(message)}
+    assert {hit.id for hit in hits if hit.kind == "message"} <= standing
+    summaries = Summary.objects.filter(conversation__thread=world.thread, stale=False)
+    assert {hit.id for hit in hits if hit.kind == "summary"} <= set(summaries.values_list("pk", flat=True))
 
 
 @STORED
