@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -129,15 +129,24 @@ def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
     }
 
 
-def work_links(request: WorkspaceRequest, view: SnapshotView, tab: str) -> dict[str, str]:
-    """Where what a thread works on is changed: addresses of rows of the work page that are still open, by the keys of
-    their items. One query, none where the tab shows no items."""
+class WorkLink(NamedTuple):
+    """Where a row of the work page stands, and whether it is a preference that binds nobody yet."""
+
+    address: str
+    is_preference: bool
+
+
+def work_links(request: WorkspaceRequest, view: SnapshotView, tab: str) -> dict[str, WorkLink]:
+    """Where what a thread works on is changed, as far as it is still open, by the keys of its items. One query, none
+    where the tab shows no items."""
     keys = [item.key for section in view.sections for item in section.items if not item.hidden]
     ids = key_ids(keys, "work") if tab == "sections" else set()
-    rows = visible_work_items(request.access).filter(pk__in=ids, state="open").values_list("pk", "thread_id")
+    rows = visible_work_items(request.access).filter(pk__in=ids, state="open").values_list("pk", "thread_id", "kind")
     return {
-        f"work:{pk}": f"{reverse('thread-work', args=[request.workspace.slug, thread_id])}#work-row-{pk}"
-        for pk, thread_id in (rows if ids else ())
+        f"work:{pk}": WorkLink(
+            f"{reverse('thread-work', args=[request.workspace.slug, thread_id])}#work-row-{pk}", kind == "preference"
+        )
+        for pk, thread_id, kind in (rows if ids else ())
     }
 
 
