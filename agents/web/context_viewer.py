@@ -130,15 +130,15 @@ def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
 
 
 class WorkLink(NamedTuple):
-    """Where a row of the work page stands, and whether it is a preference that binds nobody yet."""
+    """The address of a row of the work page, and whether it is a preference that binds nobody yet."""
 
     address: str
     is_preference: bool
 
 
 def work_links(request: WorkspaceRequest, view: SnapshotView, tab: str) -> dict[str, WorkLink]:
-    """Where what a thread works on is changed, as far as it is still open, by the keys of its items. One query, none
-    where the tab shows no items."""
+    """The places where what a thread works on is changed, as far as it is still open, by the keys of its items. One
+    query, none where the tab shows no items."""
     keys = [item.key for section in view.sections for item in section.items if not item.hidden]
     ids = key_ids(keys, "work") if tab == "sections" else set()
     rows = visible_work_items(request.access).filter(pk__in=ids, state="open").values_list("pk", "thread_id", "kind")

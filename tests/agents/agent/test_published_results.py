@@ -93,7 +93,7 @@ def test_declined_is_remembered(ana: Member, dive: Dive, thread: Thread, pricing
 
 
 def test_the_same_words_are_asked_about_once_in_each_place(ana: Member, dive: Dive, thread: Thread) -> None:
-    """Of three results with the same words the first asks; in a place that others cannot see it is another question."""
+    """The first of three results with the same words asks; in a place that others cannot see it is another question."""
     message = published(dive, ana)
     published(start_dive(source=message, by=access(ana), agent=dive.agent), ana)
     assert Entry.objects.filter(status="proposed").count() == 1
