@@ -365,7 +365,7 @@ class ImportIn(serializers.Serializer[Any]):
     text = TextField()
 
 
-class ImportUploadIn(serializers.Serializer[Any]):
+class KnowledgeUploadIn(serializers.Serializer[Any]):
     """A file that comes as a form, as browsers and `curl -F` send it."""
 
     file = serializers.FileField(allow_empty_file=True, help_text="The file, at most 10 MB.")

@@ -31,9 +31,9 @@ from knowledge.api.serializers import (
     FoundEntriesOut,
     ImportIn,
     ImportReportOut,
-    ImportUploadIn,
     IndexOut,
     JsonlParser,
+    KnowledgeUploadIn,
     MarkdownZipParser,
     NoteIn,
     RenewIn,
@@ -363,7 +363,7 @@ class Import(ApiView):
         operation_id="knowledge_import",
         request={
             "application/json": ImportIn,
-            "multipart/form-data": ImportUploadIn,
+            "multipart/form-data": KnowledgeUploadIn,
             "text/csv": OpenApiTypes.STR,
             "application/x-ndjson": OpenApiTypes.STR,
             "application/zip": OpenApiTypes.BINARY,
@@ -375,7 +375,7 @@ class Import(ApiView):
         """A CSV or JSONL file, or a zip of Markdown files, as the body or as `file` of a form, at most 10 MB; each row
         and each section for itself. The same file twice imports once; a section whose words are new is updated."""
         if request.content_type.startswith(MultiPartParser.media_type):
-            upload = self.validated_body(ImportUploadIn)
+            upload = self.validated_body(KnowledgeUploadIn)
             file = upload["file"]
             report = import_upload(
                 by=request_access(request), raw=file.read(), form=upload.get("form", ""), name=file.name or ""
