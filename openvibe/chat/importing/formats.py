@@ -35,10 +35,11 @@ FORMATS = {
 }
 """What people read, in the order in which it is offered."""
 
-WANTED = (
+FORMATS_SENTENCE = (
     "Bring the export of Slack or Mattermost, chats of ChatGPT, Claude or Open WebUI, a session of Claude Code, JSONL "
     "or QMSum."
 )
+"""What people may bring, as a sentence."""
 
 WITH_CHANNELS = frozenset(("slack", "mattermost"))
 """Formats that have channels of their own."""
@@ -60,7 +61,7 @@ def guess_format(file: Path) -> str:
             "This zip is damaged, or not all of it arrived. Nothing was imported. Download it again, and import that."
         )
     if is_no_text(beginning):
-        raise ImportFailed(f"This is no file that conversations come in. Nothing was imported. {WANTED}")
+        raise ImportFailed(f"This is no file that conversations come in. Nothing was imported. {FORMATS_SENTENCE}")
     try:
         return _guess_text(file)
     except UnicodeDecodeError:

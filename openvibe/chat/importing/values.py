@@ -64,17 +64,18 @@ class ImportedLine:
     reactions: tuple[tuple[str, str, str], ...] = ()
 
 
-_NAMED: Final = " as "
+_NAME_SEPARATOR: Final = " as "
+"""Stands between an id and the name that belongs to it."""
 
 
 def named_key(key: str, name: str) -> str:
     """The key of an id that says nothing of where it is from: it means one person only together with the name."""
-    return f"{key}{_NAMED}{name.casefold()}"
+    return f"{key}{_NAME_SEPARATOR}{name.casefold()}"
 
 
 def former_key(key: str) -> str:
     """What such a key was before names belonged to it; empty for another key."""
-    return key.partition(_NAMED)[0] if key.startswith("id:") and _NAMED in key else ""
+    return key.partition(_NAME_SEPARATOR)[0] if key.startswith("id:") and _NAME_SEPARATOR in key else ""
 
 
 @dataclass(frozen=True, slots=True)
