@@ -13,7 +13,7 @@ from agents.prompts.assembler.assemble import Prompt, assemble
 from agents.prompts.assembler.fit import RequiredPartsTooLarge
 from agents.prompts.snapshots.redaction import view_of_prompt
 from agents.tools.toolbox import Toolbox
-from agents.web.context_viewer import PREVIEW_TABS, viewer_values
+from agents.web.context_viewer import PREVIEW_TABS, viewer_values, work_links
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Draft, Thread
 from openvibe.chat.queries import access_dive, access_thread, participants_nameable_by
@@ -72,6 +72,7 @@ def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: st
         prompt = _assemble_preview(request, agent, thread, text, task)
         view = view_of_prompt(prompt, request.access)
         page |= {"view": view, "soul_number": prompt.soul_number} | viewer_values(view, tab)
+        page["work_links"] = work_links(request, view, tab)
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
 
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from agents.agent.models import Run, Snapshot
 from agents.prompts.answer_sources import SharedPassage, find_sources
@@ -20,9 +21,11 @@ from agents.prompts.snapshots.redaction import (
     read_snapshot,
     visible_tool_calls,
 )
+from agents.prompts.snapshots.store import key_ids
 from agents.statistics.charts import SEGMENT_TITLES, segment_tokens
 from agents.web.knowledge_uses import used_entries
 from agents.web.runs import access_run
+from memory.queries import visible_work_items
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
 from openvibe.engines.llm.fences import parse_fences
@@ -66,7 +69,7 @@ def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -
         "used": used_entries(run, request.access),
     }
     if view is not None:
-        page |= viewer_values(view, tab)
+        page |= viewer_values(view, tab) | {"work_links": work_links(request, view, tab)}
     if view is not None and tab == "sections":
         page["sources"] = _answer_sources(run, view)
     if view is not None and tab == "compared":
@@ -123,6 +126,27 @@ def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
         "trust_labels": TRUST_LABELS,
         "section_titles": SECTION_TITLES,
         "read_parts": read_parts([item for section in view.sections for item in section.items]),
+    }
+
+
+class WorkLink(NamedTuple):
+    """The address of a row of the work page, and whether it is a preference that binds nobody yet."""
+
+    address: str
+    is_preference: bool
+
+
+def work_links(request: WorkspaceRequest, view: SnapshotView, tab: str) -> dict[str, WorkLink]:
+    """The places where what a thread works on is changed, as far as it is still open, by the keys of its items. One
+    query, none where the tab shows no items."""
+    keys = [item.key for section in view.sections for item in section.items if not item.hidden]
+    ids = key_ids(keys, "work") if tab == "sections" else set()
+    rows = visible_work_items(request.access).filter(pk__in=ids, state="open").values_list("pk", "thread_id", "kind")
+    return {
+        f"work:{pk}": WorkLink(
+            f"{reverse('thread-work', args=[request.workspace.slug, thread_id])}#work-row-{pk}", kind == "preference"
+        )
+        for pk, thread_id, kind in (rows if ids else ())
     }
 
 

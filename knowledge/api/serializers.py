@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any
 
+from django.core.files.uploadedfile import UploadedFile
 from django.utils import timezone
 from django_filters.rest_framework import CharFilter, ChoiceFilter, FilterSet
 from drf_spectacular.utils import extend_schema_field
@@ -317,6 +318,9 @@ class EntryFilter(FilterSet):  # type: ignore[misc]  # the library has no types
         return filter_entries(queryset.filter(owner__handle=handle) if handle else queryset, **lookups)
 
 
+FILE_TOO_LARGE = f"A file has at most {MAX_BYTES:,} bytes. Nothing was imported. Split it."
+
+
 class FileBody(dict[str, str]):
     """A body that is the file itself: `form`, and `text` that turns back into the very bytes, whatever their code."""
 
@@ -335,7 +339,7 @@ class FileBodyParser(BaseParser):
     ) -> FileBody:
         raw = stream.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
-            raise TooLarge(f"A file has at most {MAX_BYTES:,} bytes. Split it.")
+            raise TooLarge(FILE_TOO_LARGE)
         return FileBody(form=self.form, text=raw.decode("utf-8", "surrogateescape"))
 
 
@@ -359,6 +363,20 @@ class ImportIn(serializers.Serializer[Any]):
 
     form = ChoiceField(choices=["csv", "jsonl"])
     text = TextField()
+
+
+class KnowledgeUploadIn(serializers.Serializer[Any]):
+    """A file that comes as a form, as browsers and `curl -F` send it."""
+
+    file = serializers.FileField(allow_empty_file=True, help_text="The file, at most 10 MB.")
+    form = ChoiceField(
+        choices=["csv", "jsonl", "md", "zip"], required=False, help_text="Left out, it is guessed from the file."
+    )
+
+    def validate_file(self, value: UploadedFile[Any]) -> UploadedFile[Any]:
+        if (value.size or 0) > MAX_BYTES:
+            raise TooLarge(FILE_TOO_LARGE)
+        return value
 
 
 class RowReportOut(serializers.Serializer[Any]):

@@ -11,6 +11,7 @@ from django.http import HttpResponseBase, StreamingHttpResponse
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
@@ -32,6 +33,7 @@ from knowledge.api.serializers import (
     ImportReportOut,
     IndexOut,
     JsonlParser,
+    KnowledgeUploadIn,
     MarkdownZipParser,
     NoteIn,
     RenewIn,
@@ -355,12 +357,13 @@ def access_owner(handle: str | None, access: Access) -> Participant | None:
 
 class Import(ApiView):
     scopes = {"POST": KNOWLEDGE_SCOPE}
-    parser_classes = (BoundedJSONParser, CsvParser, JsonlParser, MarkdownZipParser)
+    parser_classes = (BoundedJSONParser, MultiPartParser, CsvParser, JsonlParser, MarkdownZipParser)
 
     @extend_schema(
         operation_id="knowledge_import",
         request={
             "application/json": ImportIn,
+            "multipart/form-data": KnowledgeUploadIn,
             "text/csv": OpenApiTypes.STR,
             "application/x-ndjson": OpenApiTypes.STR,
             "application/zip": OpenApiTypes.BINARY,
@@ -369,8 +372,15 @@ class Import(ApiView):
     )
     @idempotent
     def post(self, request: Request) -> Response:
-        """A CSV or JSONL file, or a zip of Markdown files, as the body, at most 10 MB; each row and each section for
-        itself. The same file twice imports once; a section whose words are new is updated."""
+        """A CSV or JSONL file, or a zip of Markdown files, as the body or as `file` of a form, at most 10 MB; each row
+        and each section for itself. The same file twice imports once; a section whose words are new is updated."""
+        if request.content_type.startswith(MultiPartParser.media_type):
+            upload = self.validated_body(KnowledgeUploadIn)
+            file = upload["file"]
+            report = import_upload(
+                by=request_access(request), raw=file.read(), form=upload.get("form", ""), name=file.name or ""
+            )
+            return Response(ImportReportOut(report).data)
         if isinstance(request.data, FileBody):
             raw, form = request.data.raw, request.data["form"]
         elif not request.data and not request.content_type.startswith("application/json"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Required, TypedDict, Unpack
+from typing import Any, Required, TypedDict, Unpack
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -161,17 +161,29 @@ MAX_TOPICS_READ = 500
 def suggest_result(*, by: Access, message: Message, visibility: str, publisher: Access | None) -> Entry:
     """Asks whether a published result should be knowledge: suggests its headline and key points, under the topic the
     workspace has for it, as far as the publisher sees, else under how the headline begins. Asked once for a result,
-    whatever was decided on it.
+    whatever was decided on it; and once for the same words, while they wait, hold, or were declined: where that entry
+    reaches whom this one would, it is returned.
 
     Raises like `suggest_entry`.
     """
     result = message.dive_result
     bullets = "\n".join(f"- {bullet}" for bullet in result.bullets)
+    content = f"{result.headline}\n\n{bullets}"
+    held = Entry.objects.filter(
+        workspace_id=by.workspace_id,
+        status=Entry.Status.ACTIVE,
+        content=clean_content(content)[0],
+        visibility=visibility,
+    )
+    if visibility != Entry.Visibility.SHARED:
+        held = held.filter(source_thread_id=message.thread_id)
+    if (entry := held.first()) is not None:
+        return entry
     topic = guess_topic(result.headline, _shared_topics(publisher) if publisher else ()) or result.headline
     return suggest_entry(
         by=by,
         topic=topic[:MAX_TOPIC_CHARACTERS].strip(),
-        content=f"{result.headline}\n\n{bullets}",
+        content=content,
         kind=Entry.Kind.DECISION,
         visibility=visibility,
         why=f"Should I add this to workspace knowledge under “{topic[:MAX_TOPIC_CHARACTERS].strip()}”?",
@@ -300,8 +312,10 @@ def _insert_suggestion(entry: Entry, by: Access, supersedes: Entry | None, how: 
         _lock_source_message(entry.source_message, by)
     Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)  # one suggestion of theirs at a time
     pending = pending_suggestions(by)
-    duplicate = pending.filter(topic=entry.topic, content=entry.content).first()
-    duplicate = duplicate or declined_suggestions(by).filter(topic=entry.topic, content=entry.content).first()
+    same: dict[str, Any] = {"topic": entry.topic, "content": entry.content, "visibility": entry.visibility}
+    if entry.visibility != Entry.Visibility.SHARED:  # who reads along in one place does not in another
+        same["source_thread_id"] = entry.source_thread_id
+    duplicate = pending.filter(**same).first() or declined_suggestions(by).filter(**same).first()
     if duplicate is not None:
         return duplicate
     if pending.count() >= MAX_PENDING_SUGGESTIONS:

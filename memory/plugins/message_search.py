@@ -12,12 +12,11 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from memory.plugins.base import MemoryHit, MessagePiece, Session, TextPiece
-from memory.plugins.search_query import SearchQuery, parse_search_query
 from memory.plugins.sessions import messages_for_prompts, prompt_messages
 from memory.plugins.thread_modes import unremembered_threads
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.chat.queries import best_messages, cut_excerpt, search_messages
+from openvibe.chat.queries import MessageQuery, best_messages, cut_excerpt, parse_message_query, search_messages
 from openvibe.engines.registers import Register
 from openvibe.engines.search.expressions import parse_expression
 from openvibe.engines.search.lexemes import find_matches
@@ -40,10 +39,10 @@ class SearchMixin:
     """Searcher and MessageReader over the messages themselves, the same for every plugin."""
 
     def search(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
-        return find_in_thread(session, parse_search_query(query), limit)
+        return find_in_thread(session, parse_message_query(query), limit)
 
     def search_everywhere(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
-        return _find(session, _messages_everywhere(session), parse_search_query(query), limit)
+        return _find(session, _messages_everywhere(session), parse_message_query(query), limit)
 
     def read_message(
         self, session: Session, number: int, *, offset: int = 0, thread_id: int | None = None
@@ -61,12 +60,12 @@ class SearchMixin:
         return MessagePiece(hit, TextPiece(piece.text, piece.start, piece.end, piece.total))
 
 
-def find_in_thread(session: Session, query: SearchQuery, limit: int) -> list[MemoryHit]:
+def find_in_thread(session: Session, query: MessageQuery, limit: int) -> list[MemoryHit]:
     """Messages of the session's thread. See `_find`."""
     return _find(session, _messages_here(session), query, limit)
 
 
-def _find(session: Session, messages: Messages, query: SearchQuery, limit: int) -> list[MemoryHit]:
+def _find(session: Session, messages: Messages, query: MessageQuery, limit: int) -> list[MemoryHit]:
     """Those that hold all that is asked for, in any form of the words, the best first; where none does, those that bear
     on it. Without words the newest. At most `limit`, and MAX_HITS."""
     limit = min(limit, MAX_HITS)
@@ -85,7 +84,7 @@ def _find(session: Session, messages: Messages, query: SearchQuery, limit: int) 
     return _hits(session, found, lambda body: make_snippet(body, query.words))
 
 
-def _asked_messages(access: Access, query: SearchQuery, words: str) -> Messages:
+def _asked_messages(access: Access, query: MessageQuery, words: str) -> Messages:
     found = search_messages(access, words, author=query.author, since=query.since, until=query.until)
     return found.select_related(None)
 

@@ -133,7 +133,7 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
     Plugin(
         "memory/simple",
         "Simple memory",
-        "The newest messages that fit. No summaries, nothing to search; older messages stay in the thread.",
+        "The newest messages that fit. No summaries, nothing is recalled; agents can search older messages.",
         lambda: import_string("memory.plugins.simple.SimpleProvider"),
         (
             PluginSetting(

@@ -32,7 +32,7 @@ class BoundedJSONParser(JSONParser):
     ) -> Any:
         raw = stream.read(self.max_bytes + 1)
         if len(raw) > self.max_bytes:
-            raise TooLarge(f"A request holds at most {self.max_bytes:,} bytes.")
+            raise TooLarge(f"A request holds at most {self.max_bytes:,} bytes. Nothing was kept. Send less at a time.")
         try:
             value = json.loads(raw.decode(), parse_constant=strict_json.strict_constant, parse_float=_finite)
         except RecursionError:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.signals import got_request_exception
 from django.http import Http404
@@ -13,6 +14,7 @@ from rest_framework.response import Response
 
 from openvibe.base.outages import unavailable_from
 from openvibe.base.problems import Missing, Problem
+from openvibe.engines.serving.request_body import MAX_UPLOAD_BYTES
 
 MEDIA_TYPE = "application/problem+json"
 log = structlog.get_logger(__name__)
@@ -21,6 +23,13 @@ log = structlog.get_logger(__name__)
 class TooLarge(Problem):
     status = 413
     code = "too_large"
+
+
+TOO_LARGE = (
+    f"What was sent is larger than one request may be: {MAX_UPLOAD_BYTES // 1024**2} MB with files, "
+    f"{settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024**2} MB without. Nothing was kept. Send less at a time; a larger "
+    "export of conversations is read on the server, with manage.py conversation import."
+)
 
 
 class LengthRequired(Problem):
@@ -98,7 +107,7 @@ def error_to_problem(error: Exception) -> dict[str, Any] | None:
     if isinstance(error, PermissionDenied):
         return problem_details(403, "not_allowed", "You may not do this.")
     if isinstance(error, RequestDataTooBig):
-        return problem_details(413, TooLarge.code, "The request is too large.")
+        return problem_details(413, TooLarge.code, TOO_LARGE)
     if isinstance(error, SuspiciousOperation):
         return problem_details(400, "bad_request", "The request could not be understood.")
     return None

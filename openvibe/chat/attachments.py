@@ -11,6 +11,7 @@ import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import PurePath
 from typing import Any
 
 from django.conf import settings
@@ -27,7 +28,7 @@ from openvibe.chat.models import (
     MAX_UPLOADED_IMAGE_BYTES,
     PAGE_BREAK,
 )
-from openvibe.engines.documents.formats import detect_format
+from openvibe.engines.documents.formats import ZIPPED_SUFFIXES, detect_format
 from openvibe.engines.documents.reader import DEFAULT_SECONDS
 from openvibe.engines.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 from openvibe.engines.text.cleaning import has_visible_character
@@ -240,16 +241,22 @@ def _decode(name: str, data: bytes) -> str:
     except UnicodeDecodeError:
         content = "" if mark else data.decode("cp1252", errors="replace")
         if mark or _NOT_TEXT.search(content):
-            raise _not_text(name) from None
+            raise _not_text(name, data) from None
         letters, neighbours = len(_LETTER.findall(data)), sum(map(len, _NEIGHBOURS.findall(data)))
         if "\ufffd" in content or neighbours * 2 > letters:
             raise _unknown_encoding(name, data) from None
     if "\x00" in content:
-        raise _not_text(name)
+        raise _not_text(name, data)
     return content
 
 
-def _not_text(name: str) -> Problem:
+def _not_text(name: str, data: bytes) -> Problem:
+    if data.startswith(b"PK\x03\x04") and PurePath(name).suffix.lower() in ZIPPED_SUFFIXES:
+        return _file_problem(
+            "not_text",
+            f"“{name}” is damaged, or not all of it is here: it cannot be opened. Open it where you have it from, save "
+            "it anew, and attach that.",
+        )
     if is_called_image(name):
         return _file_problem(
             "not_an_image", f"“{name}” is no image that can be shown. Save it as PNG, JPEG, WebP or GIF."

@@ -45,7 +45,9 @@ def test_methods_and_types(api: Api, messages: str) -> None:
     assert is_problem(form, 415, "unsupported_media_type")
     assert form.json()["detail"] == "Send one of these as Content-Type: application/json"
     rows = api.client.generic("POST", "/api/v1/knowledge/import/", b"{}", "text/plain", headers=api.headers)
-    assert rows.json()["detail"].endswith("application/json, text/csv, application/x-ndjson, application/zip")
+    assert rows.json()["detail"].endswith(
+        "application/json, multipart/form-data, text/csv, application/x-ndjson, application/zip"
+    )
     assert api.call("HEAD", messages).status_code == 200
     assert api.get(messages, Accept="text/html").status_code == 200
 

@@ -15,6 +15,7 @@ from openvibe.chat.queries import access_quotes, read_attachment
 from openvibe.chat.services import delete_message, erase_texts
 from openvibe.engines.llm.tokens import count_tokens, counter_for
 from openvibe.workspaces.models import Member
+from tests.documents import word
 from tests.factories import access, attach, say
 
 MEGABYTE = 1024 * 1024
@@ -67,6 +68,13 @@ def test_what_is_no_text_file_is_refused_with_a_sentence(data: bytes, code: str)
     assert error.value.code == code
     assert "“odd.bin”" in error.value.message
     assert "your text is kept" in error.value.message
+
+
+@pytest.mark.parametrize("name", ["Letter.docx", "prices.XLSX", "book.epub"])
+def test_a_document_that_is_cut_off_is_called_damaged(name: str) -> None:
+    with pytest.raises(Problem, match="is damaged, or not all of it is here") as error:
+        make_attachment(name, word()[:400])
+    assert f"“{name}”" in error.value.message
 
 
 @pytest.mark.parametrize("data", [("\ufeff" + "漢" * 2 * MEGABYTE).encode("utf-16-le"), b"roses\n" * MEGABYTE], ids=len)

@@ -16,8 +16,9 @@ from openvibe.base.problems import Refused
 from openvibe.chat.models import IMPORTS, Channel, ConversationImport, Message
 from openvibe.chat.services import dismiss_import_notes, execute_import, file_import, recover_imports, request_import
 from openvibe.chat.services.file_import import FILE_GONE, delete_orphaned_files, import_path, imports_folder
+from openvibe.chat.services.speakers import get_or_create_speaker
 from openvibe.chat.wiring import conversation_imported
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Participant
 from tests.factories import access
 
 LOG = b'{"author": "Mara", "text": "Buds are early", "time": "2026-03-01T09:30:00Z"}\n{}\n'
@@ -44,7 +45,7 @@ def test_the_page_takes_a_file_and_shows_its_account(ana: Member, channel: Chann
     assert "Waits for a worker" in client.get(sent.headers["Location"]).text
     execute_import(job.pk)
     text = client.get(sent.headers["Location"]).text
-    assert "1 thread; 2 messages read." in " ".join(text.split())
+    assert "1 thread; 2 messages read, 1 record left out." in " ".join(text.split())
     assert "line 2" in text
     table = client.get(f"{sent.headers['Location']}?format=csv")
     assert "message,2,1,0,1,," in table.text
@@ -61,12 +62,43 @@ def test_bad_uploads_get_a_sentence(ana: Member, client: Client) -> None:
         ({}, "Choose a file first."),
         ({"file": SimpleUploadedFile("a.jsonl", b"")}, "Choose"),
         ({"file": SimpleUploadedFile("a.jsonl", LOG), "format": "word"}, "A format is one of"),
+        ({"file": SimpleUploadedFile("a.zip", b"PK\x03\x04" + b"\x01" * 900)}, "This zip is damaged"),
+        ({"file": SimpleUploadedFile("a.exe", b"MZ\x90\x00\x03" + b"\xff" * 900)}, "Bring the export of Slack"),
+        ({"file": SimpleUploadedFile("a.pdf", b"%PDF-1.7\n1 0 obj")}, "no file that conversations come in"),
     ):
         answer = client.post(page, data)
         assert answer.status_code in (400, 422)
         assert sentence in answer.text
     assert not ConversationImport.objects.exists()
     assert not list(imports_folder().glob("*"))
+
+
+def test_a_log_with_an_odd_byte_is_no_other_file(ana: Member) -> None:
+    job = queue(ana, LOG.replace(b"{}", b'{"author": "Mara", "text": "a\x00b"}'))
+    execute_import(job.pk)
+    assert Message.objects.get().body == "Buds are early"
+
+
+def test_an_id_of_one_log_is_nobody_of_another_log(ana: Member) -> None:
+    """An id of JSONL says nothing of where it is from."""
+
+    def read(*authors: str) -> list[str]:
+        lines = (json.dumps({"author": name, "author_id": 1, "text": f"I am {name}"}) for name in authors)
+        job = queue(ana, "\n".join(lines).encode(), name=f"{authors}.jsonl")
+        execute_import(job.pk)
+        said = Message.objects.filter(body__in=[f"I am {name}" for name in authors])
+        return [message.author.name for message in said.select_related("author").order_by("pk")]
+
+    assert read("Alex", "Alexander") == ["Alex", "Alex"], "in one file the id decides"
+    assert read("Bo") == ["Bo"], "another's file has ids of its own"
+    assert read("Alex", "Alex again") == ["Alex", "Alex", "Alex"], "the same id and name: the same person"
+    assert Participant.objects.filter(kind=Participant.Kind.IMPORTED).count() == 2
+
+
+def test_whom_an_earlier_version_knew_by_the_id_alone_is_found(ana: Member) -> None:
+    mara = get_or_create_speaker(ana.workspace, "Mara", key="id:7")
+    execute_import(queue(ana, b'{"author": "Mara", "author_id": "7", "text": "Again"}\n').pk)
+    assert Message.objects.get().author_id == mara
 
 
 def test_only_admins_import_and_read_accounts(ana: Member, ben: Member, client: Client) -> None:

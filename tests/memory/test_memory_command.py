@@ -104,6 +104,11 @@ def test_a_thread_that_is_not_there(verb: str) -> None:
         ('{"name": "memory", "arguments": {"action": "status"}}', "it holds a call of a tool"),
         ("\u200b\u200d", "it shows no word"),
         ("All is well.", "it says nothing of what was said"),
+        ("Ana: the beds want roses, water and mulch for 999 euros.", "it names what nobody said: 999"),
+        (
+            "Ana: beds with roses want mulch. The whole farm was sold abroad yesterday.",
+            "it says nothing of what was said",
+        ),
     ],
 )
 def test_check_finds_what_is_no_summary_and_rebuild_has_it_written_anew(long: Thread, answer: str, reason: str) -> None:

@@ -27,11 +27,10 @@ from memory.plugins.lcm import items
 from memory.plugins.lcm.models import Summary, SummaryCorrection, SummaryEdge
 from memory.plugins.message_search import MAX_HITS, find_in_thread, make_snippet
 from memory.plugins.models import ReviewMark
-from memory.plugins.search_query import SearchQuery, parse_search_query
 from memory.plugins.sessions import message_entries, messages_for_prompts, prompt_messages
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.queries import day_start
+from openvibe.chat.queries import MessageQuery, day_start, parse_message_query
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.search.expressions import parse_expression
 from openvibe.engines.search.lexemes import BODY, make_tsvector
@@ -158,13 +157,13 @@ def search_conversation(session: Session, query: str, limit: int = 20) -> list[M
     """Messages as `message_search` finds them, the best first, then the newest summaries that hold all that is asked
     for; at most `limit` (and MAX_HITS) in all. Where there are many of both, a quarter of the hits are summaries."""
     limit = min(limit, MAX_HITS)
-    asked = parse_search_query(query)
+    asked = parse_message_query(query)
     messages = find_in_thread(session, asked, limit)
     summaries = _matching_summaries(session, asked)[: max(limit // 4, limit - len(messages), 0)]
     return [*messages[: limit - len(summaries)], *summaries] if limit > 0 else []
 
 
-def _matching_summaries(session: Session, query: SearchQuery) -> list[MemoryHit]:
+def _matching_summaries(session: Session, query: MessageQuery) -> list[MemoryHit]:
     """Summaries have no index of their own: their words are made when they are looked through."""
     tsquery = parse_expression(query.words).all_words
     if not tsquery or query.author:

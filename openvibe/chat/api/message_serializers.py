@@ -215,7 +215,11 @@ class MessagesParams(serializers.Serializer[Any]):
 
 
 class SearchParams(serializers.Serializer[Any]):
-    q = serializers.CharField(max_length=1000, help_text="Words, as in a web search.")
+    q = serializers.CharField(
+        max_length=1000,
+        help_text='Words, as on the search page: "in quotes" side by side, -word, word*, this OR that, '
+        "after:2026-03-01, before:2026-04, from:handle.",
+    )
 
 
 class FoundOut(MessageOut):

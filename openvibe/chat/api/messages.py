@@ -215,6 +215,9 @@ class MessagesBearing(ApiView):
 class SearchMessages(ApiView):
     @extend_schema(operation_id="messages_search", parameters=[SearchParams], responses=FoundOut(many=True))
     def get(self, request: Request) -> Response:
-        """Messages the caller may read that hold these words, newest first."""
-        messages = queries.search_messages(request_access(request), self.validated_query(SearchParams)["q"])
+        """Messages the caller may read that hold these words, newest first. Files are not searched."""
+        query = queries.parse_message_query(self.validated_query(SearchParams)["q"], "q")
+        messages = queries.search_messages(
+            request_access(request), query.words, author=query.author, since=query.since, until=query.until
+        )
         return self.paginated_response(queries.with_authors_and_mentions(messages), FoundOut)

@@ -11,7 +11,7 @@ from openvibe.chat.importing.chat_logs import is_of_conversations, read_chats, r
 from openvibe.chat.importing.mattermost import read_mattermost
 from openvibe.chat.importing.readers import read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
-from openvibe.chat.importing.values import ImportedThread, open_as_utf8
+from openvibe.chat.importing.values import ImportedThread, ImportFailed, is_no_text, open_as_utf8, open_file
 
 Reader = Callable[[Path, Account, str], Iterator[ImportedThread]]
 READERS: dict[str, Reader] = {
@@ -35,18 +35,33 @@ FORMATS = {
 }
 """What people read, in the order in which it is offered."""
 
+FORMATS_SENTENCE = (
+    "Bring the export of Slack or Mattermost, chats of ChatGPT, Claude or Open WebUI, a session of Claude Code, JSONL "
+    "or QMSum."
+)
+"""What people may bring, as a sentence."""
+
 WITH_CHANNELS = frozenset(("slack", "mattermost"))
 """Formats that have channels of their own."""
 
 _SNIFF_BYTES = 1024 * 1024  # of a line, that decide what the file is
 _SNIFF_LINES = 20
+_SIGNATURE_BYTES = 4096
 
 
 def guess_format(file: Path) -> str:
     """What the file looks like; a zip is Slack's unless it says otherwise, and all that is not known JSONL. Raises
-    ImportFailed when it cannot be opened."""
+    ImportFailed when it cannot be opened, or is neither a zip nor text."""
     if zipfile.is_zipfile(file):
         return _guess_zip(file)
+    with open_file(file) as source:
+        beginning = source.read(_SIGNATURE_BYTES)
+    if beginning.startswith(b"PK\x03\x04"):
+        raise ImportFailed(
+            "This zip is damaged, or not all of it arrived. Nothing was imported. Download it again, and import that."
+        )
+    if is_no_text(beginning):
+        raise ImportFailed(f"This is no file that conversations come in. Nothing was imported. {FORMATS_SENTENCE}")
     try:
         return _guess_text(file)
     except UnicodeDecodeError:

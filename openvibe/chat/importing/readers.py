@@ -3,12 +3,13 @@
 JSONL: `{"author": …, "text": …, "time": …, "thread": …, "role": …, "files": […]}`, the last four optional; a
 chat log's `content` and `timestamp` are read as text and time, its parts, calls and results as text, and a line with a
 role needs no author. A line with `"replaced": true` is an answer that a later one took the place of, and is left out.
-`author_id` tells people of one name apart. QMSum (Zhong et al., 2021): one JSON object per line, one meeting per
-object."""
+`author_id` tells people of one name apart, and knows one person under several names; it is the file's own: "1" of
+another file is the same person only where the name is the same, too. QMSum (Zhong et al., 2021): one JSON object per
+line, one meeting per object."""
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +25,7 @@ from openvibe.chat.importing.values import (
     count_files,
     fingerprint,
     iter_raw_lines,
+    named_key,
     open_file,
     parse_json_object,
     parse_timestamp,
@@ -55,14 +57,16 @@ def read_jsonl(path: Path | str, account: Account | None = None, name: str = "")
     as the same conversation. Lines that cannot be imported are left out.
     """
     path = Path(path)
+    names: dict[str, str] = {}
     with open_file(path) as source:
-        threads = _index_threads(source, name or path.stem, account or Account())
+        threads = _index_threads(source, name or path.stem, account or Account(), names)
     for name, index in threads.items():
         title = shorten(name, TITLE_CHARACTERS) or "Imported conversation"
-        yield ImportedThread(index.external_id, title, _JsonlLines(path, index), index.former_id)
+        yield ImportedThread(index.external_id, title, _JsonlLines(path, index, names), index.former_id)
 
 
-def _index_threads(source: BinaryIO, default: str, account: Account) -> dict[str, _ThreadIndex]:
+def _index_threads(source: BinaryIO, default: str, account: Account, names: dict[str, str]) -> dict[str, _ThreadIndex]:
+    """The threads by name; `names` gets the first name of each author's key."""
     threads: dict[str, _ThreadIndex] = {}
     for number, offset, raw in iter_raw_lines(source, account):
         account.read()
@@ -74,6 +78,8 @@ def _index_threads(source: BinaryIO, default: str, account: Account) -> dict[str
             account.leave_out(f"line {number}", problem.reason)
             continue
         count_files(account, line.files, f"line {number}")
+        if line.author_key:
+            names.setdefault(line.author_key, line.author)
         key = fingerprint(name, line.author, line.text, line.at.isoformat() if line.at else "")
         if name not in threads:
             threads[name] = _ThreadIndex(f"jsonl-2:{key}")
@@ -87,15 +93,20 @@ def _index_threads(source: BinaryIO, default: str, account: Account) -> dict[str
 class _JsonlLines:
     path: Path
     index: _ThreadIndex
+    names: dict[str, str]
 
     def __iter__(self) -> Iterator[ImportedLine]:
         with open_file(self.path) as source:
             for offset in self.index.offsets:
                 source.seek(offset)
                 try:
-                    yield _parse_line(parse_json_object(source.readline()))
+                    line = _parse_line(parse_json_object(source.readline()))
                 except RecordRefused:
                     raise ImportFailed(f"{self.path.name} changed while it was read.") from None
+                if line.author_key:
+                    name = self.names.get(line.author_key, line.author)
+                    line = replace(line, author_key=named_key(line.author_key, name))
+                yield line
 
 
 def _parse_line(value: dict[str, object]) -> ImportedLine:

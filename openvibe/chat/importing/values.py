@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
 from openvibe.chat.importing.account import Account
 from openvibe.engines.database.time_zones import has_local_time
@@ -62,6 +62,20 @@ class ImportedLine:
     author_key: str = ""
     place: str = ""
     reactions: tuple[tuple[str, str, str], ...] = ()
+
+
+_NAME_SEPARATOR: Final = " as "
+"""Stands between an id and the name that belongs to it."""
+
+
+def named_key(key: str, name: str) -> str:
+    """The key of an id that says nothing of where it is from: it means one person only together with the name."""
+    return f"{key}{_NAME_SEPARATOR}{name.casefold()}"
+
+
+def former_key(key: str) -> str:
+    """What such a key was before names belonged to it; empty for another key."""
+    return key.partition(_NAME_SEPARATOR)[0] if key.startswith("id:") and _NAME_SEPARATOR in key else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,13 @@ def open_as_utf8(path: Path) -> BinaryIO:
     source = open_file(path)
     encoding = _wide_encoding(source)
     return cast(BinaryIO, codecs.EncodedFile(source, "utf-8", encoding)) if encoding else source
+
+
+def is_no_text(beginning: bytes) -> bool:
+    """Whether a file that begins so holds pictures, programs or the like. JSON with an odd byte in it is text."""
+    is_wide = any(beginning.startswith(mark) for mark, _ in _WIDE_MARKS)
+    is_json = beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+    return beginning.startswith(b"%PDF-") or (b"\x00" in beginning and not is_wide and not is_json)
 
 
 @contextmanager

@@ -70,6 +70,7 @@ from openvibe.chat.queries.thread_lists import (
 )
 from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
 from openvibe.chat.queries.unread import MAX_COUNTED_MENTIONS, filter_unread, read_channel_unread
+from openvibe.chat.search.message_query import MessageQuery, parse_message_query
 from openvibe.chat.search.thread import MessageHit, find_messages
 from openvibe.chat.search.workspace import best_messages
 
@@ -84,6 +85,7 @@ __all__ = [
     "AgentDraft",
     "ImportNote",
     "MessageHit",
+    "MessageQuery",
     "MessageQuotes",
     "NamedAgent",
     "Piece",
@@ -140,6 +142,7 @@ __all__ = [
     "notification_preferences",
     "page_word",
     "paged_text",
+    "parse_message_query",
     "parse_recent",
     "participants_known_to",
     "participants_nameable_by",

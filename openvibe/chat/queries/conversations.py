@@ -199,7 +199,8 @@ def search_messages(
     since: date | None = None,
     until: date | None = None,
 ) -> QuerySet[Message]:
-    """Messages that hold all the words, in the syntax of search expressions, newest first."""
+    """Messages that hold all the words, in the syntax of search expressions, newest first. `since` and `until` are the
+    first and the last day."""
     messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)
     filters: dict[str, Any] = {
         "thread__channel_id": channel_id,

@@ -12,6 +12,7 @@ import structlog
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from openvibe.base.audit import AuditAction, record_audit
@@ -344,10 +345,15 @@ def recover_imports() -> list[int]:
 
 
 def visible_imports(access: Access) -> QuerySet[ConversationImport]:
-    """Newest first; to admins alone, for an account names channels and people of the export. Raises Refused."""
+    """Newest first, with `left_out`: how many records were; to admins alone, for an account names channels and people
+    of the export. Raises Refused."""
     check_may_import(access)
-    rows = ConversationImport.objects.filter(workspace=access.workspace_id)
+    rows = ConversationImport.objects.filter(workspace=access.workspace_id).annotate(left_out=RawSQL(_LEFT_OUT, []))
     return rows.select_related("requested_by", "channel")
+
+
+_LEFT_OUT = """(SELECT coalesce(sum((reason ->> 'count')::bigint), 0)::bigint
+FROM jsonb_array_elements(chat_conversationimport.account -> 'left_out') reason)"""
 
 
 def access_import(access: Access, import_id: int) -> ConversationImport:

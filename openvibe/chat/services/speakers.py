@@ -6,7 +6,7 @@ from django.db import transaction
 
 from openvibe.base.events import emit
 from openvibe.chat.importing.account import Account
-from openvibe.chat.importing.values import MENTION, ImportedLine, fingerprint
+from openvibe.chat.importing.values import MENTION, ImportedLine, fingerprint, former_key
 from openvibe.chat.models import Channel, ChannelMembership, Origin
 from openvibe.chat.models.conversation_import import MAX_ORIGIN_CHARACTERS
 from openvibe.engines.text.cleaning import clean_handle, remove_invisible
@@ -34,7 +34,10 @@ def get_or_create_speaker(workspace: Workspace, name: str, *, is_assistant: bool
 
 def _find(workspace: Workspace, name: str, kind: str, key: str) -> Participant | None:
     if key:
-        origin = Origin.objects.select_related("participant").filter(workspace=workspace, external_id=key).first()
+        origins = Origin.objects.select_related("participant").filter(workspace=workspace)
+        origin = origins.filter(external_id=key).first()
+        if origin is None and (former := former_key(key)):
+            origin = origins.filter(external_id=former, participant__name=name).first()
         return origin.participant if origin else None
     unknown = Participant.objects.filter(workspace=workspace, kind=kind, name=name, origins=None)
     return unknown.order_by("pk").first()

@@ -16,8 +16,10 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from openvibe.base.params import MAX_ID
+from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import HIT_END, HIT_START, find_places, parse_recent, search_messages
+from openvibe.chat.search.message_query import MessageQuery, parse_message_query
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.chat.search.workspace import best_messages
 from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number
@@ -88,7 +90,21 @@ class WordField(forms.ChoiceField):
             raise ValidationError(f"{_quote(value)} {self.problem}")
 
 
+class QueryField(forms.Field):
+    """What is typed into the search field, as a MessageQuery."""
+
+    def __init__(self) -> None:
+        super().__init__(required=False)
+
+    def to_python(self, value: str | None) -> MessageQuery:
+        try:
+            return parse_message_query((value or "")[:MAX_QUERY_CHARACTERS], "q")
+        except Problem as problem:
+            raise ValidationError(problem.message) from None
+
+
 class FiltersForm(forms.Form):
+    q = QueryField()
     channel = OptionalIdField("is no number of a channel. Choose one from the list.")
     thread = OptionalIdField("is no number of a thread. Search from the thread's own page, or everywhere.")
     kind = WordField(Message.Kind.choices, "is no type of message. Choose one from the list.")
@@ -103,46 +119,57 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     """`q`; `channel`, `thread`, `author`, `kind`, `since` and `until` narrow it; `order` is `best` or `newest`.
 
     The best match understands a question: any of its words, and what is near in meaning. The newest holds all words
-    that are asked for. In both, phrases stand in quotes, `-word` is left out, `word*` begins a word; a query with `OR`
-    is one for the newest.
+    that are asked for. In both, phrases stand in quotes, `-word` is left out, `word*` begins a word, `after:`,
+    `before:` and `from:` say when and who; a query with `OR`, or without words, is one for the newest.
     """
     params = {
         name: value.replace("\x00", "")[:MAX_QUERY_CHARACTERS].strip() for name, value in request.GET.dict().items()
     }
-    words, groups = params.get("q", ""), []
+    groups = []
     page: OpenEndedPage[Message] | None = None
     count, is_capped = 0, False
-    is_best_match = (
-        bool(words) and (params.get("order") or ("newest" if ALTERNATIVES.search(words) else "best")) == "best"
-    )
     filters = FiltersForm(request.GET)
     is_valid = filters.is_valid()
     thread_id, kind = filters.cleaned_data.get("thread"), filters.cleaned_data.get("kind", "")
+    query = filters.cleaned_data.get("q") or MessageQuery(params.get("q", ""))
+    words = query.words
+    is_best_match = (
+        bool(words) and (params.get("order") or ("newest" if ALTERNATIVES.search(words) else "best")) == "best"
+    )
     if is_valid and any(params.get(name) for name in ("q", *FILTERS)):
+        query = query.narrowed(
+            since=filters.cleaned_data["since"], until=filters.cleaned_data["until"], author=params.get("author", "")
+        )
         hits = search_messages(
             request.access,
             "" if is_best_match else words,
             channel_id=filters.cleaned_data["channel"],
             thread_id=thread_id,
-            author=params.get("author", ""),
+            author=query.author,
             kind=kind,
-            since=filters.cleaned_data["since"],
-            until=filters.cleaned_data["until"],
+            since=query.since,
+            until=query.until,
         )
         if is_best_match:
             kinds = [kind] if kind else SEARCHED_KINDS
-            are_few = request.access.is_guest or any(params.get(name) for name in FILTERS)
+            is_narrow = any(params.get(name) for name in FILTERS) or query != MessageQuery(words)
             best = best_messages(
-                request.access, words, hits, max_hits=MAX_BEST_HITS, kinds=kinds, are_few=are_few, has_operators=True
+                request.access,
+                words,
+                hits,
+                max_hits=MAX_BEST_HITS,
+                kinds=kinds,
+                are_few=request.access.is_guest or is_narrow,
+                has_operators=True,
             )
             page, count, is_capped = OpenEndedPage(best, 1, False), len(best), len(best) == MAX_BEST_HITS
         else:
             page, count, is_capped = newest_messages(hits, page_number(request))
         groups = group_by_thread(page, words)
     threads = Thread.objects.visible_to(request.access)
-    query = request.GET.copy()
-    query.pop("page", None)
-    newest_first = query.copy()
+    address = request.GET.copy()
+    address.pop("page", None)
+    newest_first = address.copy()
     newest_first["order"] = "newest"
     context = {
         "params": params,
@@ -156,7 +183,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "newest_first": f"?{newest_first.urlencode()}",
         "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
         "kinds": Message.Kind.choices,
-        "query": query.urlencode(),
+        "query": address.urlencode(),
     }
     return render(request, "chat/search.html", context, status=200 if is_valid else 400)
 

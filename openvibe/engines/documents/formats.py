@@ -61,6 +61,9 @@ FORMATS: Final[dict[str, Format]] = {
 }
 """Every kind that is known, by its name. `locked` is an office file behind a password."""
 
+ZIPPED_SUFFIXES: Final = frozenset((".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub"))
+"""How files are called that are documents in a zip."""
+
 _HTML = re.compile(rb"\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S)
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")

@@ -3,6 +3,7 @@
 import sys
 
 import structlog
+from django.conf import settings
 from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import REASON_BAD_ORIGIN
@@ -13,6 +14,7 @@ from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
 from openvibe.base.outages import unavailable_from
 from openvibe.base.problems import Problem, Refused
 from openvibe.engines.serving.proxy_headers import HttpsEndsFurtherOut, InsecureConnection
+from openvibe.engines.serving.request_body import MAX_UPLOAD_BYTES
 from openvibe.workspaces.decorators import problem_response, unsaved_texts, wants_json
 
 STALE_PAGE = (
@@ -29,8 +31,11 @@ BAD_REQUESTS: tuple[tuple[type[Exception], int, str, str], ...] = (
         RequestDataTooBig,
         413,
         "Too large",
-        "What was sent is larger than anything that can be kept here. Nothing was changed. Go back and shorten it: a "
-        "message has at most 100,000 characters and five files of 5 MB.",
+        f"What was sent is larger than one request may be: {MAX_UPLOAD_BYTES // 1024**2} MB with files, "
+        f"{settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024**2} MB without. Nothing was kept or changed. Go back and send "
+        "less: a message has at most 100,000 characters and five files of "
+        f"{settings.MAX_FILE_BYTES // 1024**2} MB each, an import one file of 25 MB. A larger export is read on the "
+        "server, by whoever runs OpenVibe, with manage.py conversation import.",
     ),
     (
         DisallowedHost,

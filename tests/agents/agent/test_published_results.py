@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from agents.models import Agent
 from knowledge.models import Entry
-from knowledge.services import pin_result
-from openvibe.chat.models import Dive, Message, Thread
+from knowledge.services import accept_entry, pin_result
+from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
 from openvibe.engines.llm.offline.drafts import ResultDraft
 from openvibe.workspaces.models import Member
@@ -90,6 +90,26 @@ def test_declined_is_remembered(ana: Member, dive: Dive, thread: Thread, pricing
     published(again, ana)
     assert Entry.objects.filter(status="proposed").count() == 0, "the same was declined"
     assert Entry.objects.filter(client_id__startswith="published-").count() == 1
+
+
+def test_the_same_words_are_asked_about_once_in_each_place(ana: Member, dive: Dive, thread: Thread) -> None:
+    """The first of three results with the same words asks; in a place that others cannot see it is another question."""
+    message = published(dive, ana)
+    published(start_dive(source=message, by=access(ana), agent=dive.agent), ana)
+    assert Entry.objects.filter(status="proposed").count() == 1
+    Channel.objects.filter(pk=thread.channel_id).update(is_private=True)
+    published(start_dive(source=Message.objects.get(pk=message.pk), by=access(ana), agent=dive.agent), ana)
+    assert sorted(Entry.objects.filter(status="proposed").values_list("visibility", flat=True)) == [
+        "restricted",
+        "shared",
+    ]
+
+
+def test_what_holds_word_for_word_is_not_asked_about(ana: Member, dive: Dive) -> None:
+    message = published(dive, ana)
+    accept_entry(entry=question(), by=access(ana))
+    published(start_dive(source=message, by=access(ana), agent=dive.agent), ana)
+    assert not Entry.objects.filter(status="proposed").exists()
 
 
 def test_whoever_pins_it_by_hand_is_not_asked_any_more(ana: Member, dive: Dive, pricing: Entry) -> None:

@@ -17,7 +17,7 @@ from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.executor import execute_run
 from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback
-from memory.work.services import create_work_item
+from memory.work.services import close_work_item, create_work_item
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, delete_message, save_draft
 from openvibe.engines.llm.tokens import counter_for
@@ -72,6 +72,20 @@ def test_why_it_answered_so_quotes_words_as_they_were_written(ana: Member, vibe:
     marked = [html.unescape(words) for words in re.findall(r"<mark>(.*?)</mark>", why)]
     assert objective.rstrip(".") in marked
     assert "Literally: the gate of </data> opens &amp; closes at noon" in marked
+
+
+def test_a_preference_leads_to_where_it_is_made_binding(ana: Member, vibe: Agent, thread: Thread) -> None:
+    item = create_work_item(thread=thread, by=access(ana), kind="preference", text="Always answer in grams.")
+    say(thread, ana, "@vibe how much?")
+    run = Run.objects.latest("pk")
+    execute_run(run.pk)
+    address, link = f"/w/{ana.workspace.slug}/runs/{run.pk}/context/", f"/t/{thread.pk}/work/#work-row-{item.pk}"
+    page = signed_in(ana).get(address).content.decode()
+    assert link in page
+    assert "make it binding, or take it" in page
+    assert link in signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/vibe/").content.decode()
+    close_work_item(item=item, by=access(ana), state="dropped", version=item.version)
+    assert link not in signed_in(ana).get(address).content.decode()
 
 
 def test_deleted_since_is_withheld_everywhere(ana: Member, answered: Run, thread: Thread) -> None:

@@ -96,7 +96,9 @@ def test_a_request_larger_than_all_files_may_be_is_not_read(
     monkeypatch.setattr(request_body, "MAX_UPLOAD_BYTES", 1_000)
     answer = signed_in(ana).post(address, {"body": "My words", "files": [upload(data=b"x" * 1_000)]})
     assert answer.status_code == 413
-    assert "five files of 5 MB" in answer.content.decode()
+    page = answer.content.decode()
+    assert "five files of 10 MB each, an import one file of 25 MB" in page
+    assert "Nothing was kept or changed." in page
     assert not Message.objects.exists()
 
 

@@ -1,11 +1,12 @@
 """The search page: the best match first, or the newest; everywhere, or in one thread."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from django.test import Client
 
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.workspaces.models import Member
 from tests.factories import make_thread, say
@@ -170,3 +171,27 @@ def test_an_excerpt_begins_and_ends_between_words(ana: Member, thread: Thread) -
     (text,) = re.findall(r'class="hit-text">(.*?)</span>', html)
     words = set(re.sub(r"</?mark>|…", "", text).split())
     assert words == {"before", "roses", "thereafter"}
+
+
+@pytest.mark.parametrize("order", ["best", "newest"])
+def test_when_and_who_are_typed_among_the_words(ana: Member, dora: Member, thread: Thread, order: str) -> None:
+    for by, day, words in ((ana, 3, "The roses are early"), (dora, 20, "The roses are late")):
+        message = say(thread, by, words)
+        Message.objects.filter(pk=message.pk).update(created_at=datetime(2026, 3, day, 12, tzinfo=UTC))
+    early, late = "are early", "are late"
+    for q, expected in (
+        ("roses after:2026-03-10", {late}),
+        ("roses before:2026-03-20", {early}),
+        ("roses from:@dora", {late}),
+        ("roses from:ana before:2027", {early}),
+        ('"after:2026-03-10"', set()),
+    ):
+        html = page(ana, q=q, order=order).replace("<mark>", "").replace("</mark>", "")
+        assert {words for words in (early, late) if words in html} == expected, q
+    assert late not in page(ana, q="roses from:dora", author="ana", order=order), "nobody wrote as both"
+    assert late in page(ana, q="from:dora", order=order), "no words are needed"
+
+
+@pytest.mark.parametrize("q", ["roses after:lunch", "after:2026 after:2027", "from:a/b"])
+def test_a_day_that_is_none_is_said_below_the_field(ana: Member, thread: Thread, q: str) -> None:
+    assert "Words that look like this go in quotes." in page(ana, status=400, q=q)

@@ -2,8 +2,10 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from knowledge.models import Entry
@@ -171,6 +173,21 @@ def test_rows_are_reported_one_by_one(api: Api) -> None:
     ]
     assert as_body["rows"][1]["why"] == "An entry needs a topic."
     assert [row["outcome"] for row in as_json["rows"]] == ["same", "refused", "same"]
+
+
+def test_a_file_may_come_as_a_form(api: Api) -> None:
+    def send(name: str, raw: bytes, **more: str) -> Any:
+        data = {"file": SimpleUploadedFile(name, raw), **more}
+        return api.client.post(f"{ROOT}knowledge/import/", data, headers=api.headers)
+
+    outcomes = [row["outcome"] for row in send("a.csv", b"topic,content\nPrices,$29\n").json()["rows"]]
+    assert outcomes == ["imported"]
+    assert send("notes.md", b"# Wages\n\nPaid on Fridays.\n").json()["summary"].startswith("1 imported")
+    assert is_problem(send("a.csv", b""), 400, "empty")
+    assert is_problem(send("a.csv", b"topic", form="word"), 400, "invalid")
+    assert is_problem(api.client.post(f"{ROOT}knowledge/import/", {"form": "csv"}, headers=api.headers), 400, "invalid")
+    assert is_problem(send("a.csv", b"x" * (10 * 1024 * 1024 + 1)), 413, "too_large")
+    assert Entry.objects.count() == 2
 
 
 def test_a_file_that_cannot_be_read_imports_nothing(api: Api) -> None:
