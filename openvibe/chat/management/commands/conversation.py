@@ -1,5 +1,6 @@
 """`manage.py conversation import FILE [--channel C]`: conversations from elsewhere become threads."""
 
+import gc
 import json
 import sys
 import time
@@ -18,12 +19,15 @@ from openvibe.chat.importing.formats import READERS, WITH_CHANNELS, guess_format
 from openvibe.chat.importing.values import ImportFailed, open_file
 from openvibe.chat.models import IMPORTS, Channel, ConversationImport
 from openvibe.chat.services import create_channel
-from openvibe.chat.services.file_import import carry_out, clean_file_name, owner_access
+from openvibe.chat.services.file_import import carry_out, clean_file_name, owner_access, recover_imports
 from openvibe.engines.jobs.jobs import JobLost, lock_queued
 from openvibe.engines.serving.atomic_write import atomic_write
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import resolve_workspace
+
+MOST_GARBAGE = 10_000
+"""Objects after which Python looks for garbage: queries leave some behind, and an import of any size makes many."""
 
 
 class Command(BaseCommand):
@@ -48,6 +52,8 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, file: Path, **options: Any) -> None:
         began = time.perf_counter()
+        gc.freeze()  # what is loaded stays
+        gc.set_threshold(MOST_GARBAGE)
         try:
             open_file(file).close()
             workspace = resolve_workspace(options["workspace"])
@@ -78,6 +84,7 @@ class Command(BaseCommand):
         by = owner_access(workspace.pk)
         if by is None:
             raise CommandError(f"{workspace.name} has no owner, in whose name channels are made. Nothing was imported.")
+        recover_imports()  # one whose process was killed holds up no other; a worker asks for what is queued again
         job = ConversationImport.objects.create(
             workspace=workspace,
             requested_by_id=by.participant_id,
