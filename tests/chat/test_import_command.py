@@ -20,7 +20,7 @@ from openvibe.chat.models import Channel, ConversationImport, Mention, Message, 
 from openvibe.chat.queries import find_messages, participants_known_to
 from openvibe.chat.services import archive_channel, post_message
 from openvibe.chat.services.conversation_import import BATCH_SIZE, import_thread
-from openvibe.chat.services.file_import import KILLED
+from openvibe.chat.services.file_import import PROCESS_LOST
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_channel
@@ -282,4 +282,4 @@ def test_an_import_that_was_killed_holds_up_no_other(ana: Member, channel: Chann
     )
     assert "1 thread, 2 messages, 1 speaker" in run(jsonl(tmp_path, *({"author": "Zoë", "text": f"{n}"} for n in "12")))
     killed.refresh_from_db()
-    assert (killed.state, killed.error) == ("failed", KILLED)
+    assert (killed.state, killed.error) == ("failed", PROCESS_LOST)

@@ -35,7 +35,7 @@ MAX_WAITING = 20
 KEPT_SECONDS = 86_400
 DEFAULT_CHANNEL = "imported"
 WORKER_LOST = "The worker died over it three times. What was written by then is here; import the file again to go on."
-KILLED = "Its process ended before it was done. What was written by then is here; import the file again to go on."
+PROCESS_LOST = "Its process ended before it was done. What was written by then is here; import the file again to go on."
 FILE_GONE = "The file is not here any more. Import it again: what is here already is not doubled."
 HELD_NOTHING = "The file holds no conversation. Nothing was imported."
 MAX_CHANNEL_NAME = 40
@@ -352,7 +352,7 @@ def recover_imports() -> list[int]:
 def fail_killed(job: ConversationImport) -> bool:
     """Ends a queued import that no worker can go on with."""
     queued = ConversationImport.objects.filter(pk=job.pk, state=ConversationImport.State.QUEUED, attempt__gt=0)
-    fields = {"state": ConversationImport.State.FAILED, "finished_at": timezone.now(), "error": KILLED}
+    fields = {"state": ConversationImport.State.FAILED, "finished_at": timezone.now(), "error": PROCESS_LOST}
     return bool(queued.update(**fields))
 
 

@@ -1,6 +1,5 @@
 """`manage.py conversation import FILE [--channel C]`: conversations from elsewhere become threads."""
 
-import gc
 import json
 import sys
 import time
@@ -26,9 +25,6 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import resolve_workspace
 
-MOST_GARBAGE = 10_000
-"""Objects after which Python looks for garbage: queries leave some behind, and an import of any size makes many."""
-
 
 class Command(BaseCommand):
     help = (
@@ -52,8 +48,6 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, file: Path, **options: Any) -> None:
         began = time.perf_counter()
-        gc.freeze()  # what is loaded stays
-        gc.set_threshold(MOST_GARBAGE)
         try:
             open_file(file).close()
             workspace = resolve_workspace(options["workspace"])
