@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.request import urlopen
 
 import pytest
@@ -22,10 +22,9 @@ from memory.plugins.lcm.models import Summary
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.lcm.source_lines import strip_details
 from memory.plugins.lcm.summary_sources import read_source
-from memory.plugins.lcm.summary_validation import SourceCheck, clean_answer, find_problem
+from memory.plugins.lcm.summary_validation import SourceCheck, find_problem
 from memory.services import request_compaction
 from openvibe.chat.models import Channel, Thread
-from openvibe.chat.services.conversation_import import import_thread
 from openvibe.engines.llm.endpoints.endpoints import client_for
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient, ModelStream
@@ -33,14 +32,12 @@ from openvibe.engines.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Co
 from openvibe.runner.local_model.process import ServedModel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import ask, reply_of
-from tests.bench.chats import ChatWriter
 from tests.factories import access, make_member, make_thread, say
 from tests.nightly.conftest import Connect, Serve, figures
 from tests.nightly.facts import FACTS, Fact
 
 SIZES = ["0.5b", "1.5b"]
 TURNS = 15
-CONVERSATIONS = 15
 MAX_RATE_DIFFERENCE = 5
 """Points between what the server read from its cache and what OpenVibe shows."""
 TEMPLATE_MARKUP = re.compile(r"</?tool_call|<\|im_|</?(?:request|data|message)\b|\"arguments\"\s*:")
@@ -201,35 +198,6 @@ def test_a_conversation_is_compacted_and_weak_summaries_are_kept_out(
         assert summary.token_count < summary.source_tokens
         if summary.level in (Summary.Level.NORMAL, Summary.Level.AGGRESSIVE) and summary.kind == Summary.Kind.LEAF:
             assert find_problem(strip_details(summary.content), SourceCheck(read_source(summary))) == ""
-
-
-def test_what_a_summary_says_is_what_its_source_says(
-    serve: Serve, connect: Connect, ana: Member, vibe: Agent, channel: Channel
-) -> None:
-    """Fifteen short conversations; each answer is shown with why it was not taken, for whoever reads it."""
-    endpoint = connect(serve())
-    taken = asked = 0
-    for number in range(CONVERSATIONS):
-        writer = ChatWriter(number)
-        sample = writer.assistant_thread(16) if number % 3 == 2 else writer.short_chat(32)
-        thread = import_thread(channel=channel, imported=replace(sample.imported, external_id=f"talk:{number}")).thread
-        compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=True, by=access(ana))
-        assert compaction is not None
-        client = Listening(client_for(endpoint))
-        execute_compaction(compaction.pk, provider=LcmProvider(client=client))
-        compaction.refresh_from_db()
-        assert compaction.state != Compaction.State.FAILED, compaction.error
-        asked += bool(client.answers)
-        for summary in Summary.objects.filter(conversation__thread=thread):
-            check = SourceCheck(read_source(summary))
-            is_own = summary.level in (Summary.Level.NORMAL, Summary.Level.AGGRESSIVE)
-            taken += is_own
-            figures.append(f"summary {number + 1}, 0.5b: stored as {summary.level}: {summary.content!r}")
-            problems = [(find_problem(clean_answer(answer), check), answer) for answer in client.answers]
-            figures.extend(f"  answer, {problem or 'no problem'}: {answer!r}" for problem, answer in problems)
-            assert not is_own or find_problem(strip_details(summary.content), check) == ""
-    figures.append(f"summaries, 0.5b: {asked} conversations asked, {taken} summaries taken")
-    assert asked > CONVERSATIONS / 2  # of a short one a summary may save nothing
 
 
 @pytest.fixture
