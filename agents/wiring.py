@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from django.db.models import Exists, OuterRef
 
-from agents.admin.dashboard import dashboard
 from agents.agent.access import agent_access, agent_accesses, answers_for_free, endpoint_for, visible_to
 from agents.agent.audience import shown_messages, shown_while_answering, visible_calls
 from agents.agent.models import Agent, LoadedSkill, ToolCall
@@ -20,6 +19,7 @@ from agents.prompts.assembler.validation import check_agent, check_endpoint, che
 from agents.prompts.history import PromptSteps
 from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
 from agents.quotes import AGENT_QUOTES
+from agents.statistics.admin_dashboard import dashboard
 from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools
 from agents.tools.results import tool_result

@@ -7,6 +7,7 @@ from openvibe.api.views import NotHere, Schema, docs
 from openvibe.base.admin.tables import tables_page
 from openvibe.chat.web.unsubscribe import unsubscribe
 
+admin.autodiscover()
 api_urlpatterns: list[URLPattern | URLResolver] = [
     path("schema/", Schema.as_view(), name="api-schema"),
     path("docs/", docs, name="api-docs"),

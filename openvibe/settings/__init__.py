@@ -94,7 +94,7 @@ CONTENT_SECURITY_POLICY: dict[str, Any] = {
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # its pages, 8 MB, are loaded with the addresses
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

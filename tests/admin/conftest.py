@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
+import openvibe.urls  # noqa: F401  # with the addresses come the admin's pages, which tests look through
 from agents.agent.services import set_trust_level
 from agents.models import Agent, McpServer, Run
 from agents.runs.executor import execute_run

@@ -1,5 +1,6 @@
 """Recurring jobs in the admin: when each last ran and runs next, changed, stopped, run now."""
 
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -26,6 +27,8 @@ from openvibe.engines.jobs.job_runs import OVER, JobBusy, next_run_at, request_j
 from openvibe.engines.jobs.models import JobRun
 from openvibe.engines.jobs.scheduler import DEFAULT_DESCRIPTION, synchronise_schedule
 
+for registering in ("django.contrib.auth.admin", "django_celery_beat.admin"):
+    import_module(registering)  # before it is replaced, whoever is loaded first
 for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
     if admin.site.is_registered(model):
         admin.site.unregister(model)

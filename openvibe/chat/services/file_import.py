@@ -36,6 +36,7 @@ MAX_WAITING = 20
 KEPT_SECONDS = 86_400
 DEFAULT_CHANNEL = "imported"
 WORKER_LOST = "The worker died over it three times. What was written by then is here; import the file again to go on."
+PROCESS_LOST = "Its process ended before it was done. What was written by then is here; import the file again to go on."
 FILE_GONE = "The file is not here any more. Import it again: what is here already is not doubled."
 HELD_NOTHING = "The file holds no conversation. Nothing was imported."
 MAX_CHANNEL_NAME = 40
@@ -340,8 +341,20 @@ class _Progress:
 
 
 def recover_imports() -> list[int]:
-    """Ids of imports to send to a worker now."""
-    return IMPORTS.recover(lambda job: IMPORTS.fail(job, WORKER_LOST))
+    """Ids of imports to send to a worker now. One whose file was never here was a command's, and fails."""
+    job_ids = []
+    for job_id in IMPORTS.recover(lambda job: IMPORTS.fail(job, WORKER_LOST)):
+        job = ConversationImport.objects.filter(pk=job_id).first()
+        if job is None or import_path(job).is_file() or not fail_killed(job):
+            job_ids.append(job_id)
+    return job_ids
+
+
+def fail_killed(job: ConversationImport) -> bool:
+    """Ends a queued import that no worker can go on with."""
+    queued = ConversationImport.objects.filter(pk=job.pk, state=ConversationImport.State.QUEUED, attempt__gt=0)
+    fields = {"state": ConversationImport.State.FAILED, "finished_at": timezone.now(), "error": PROCESS_LOST}
+    return bool(queued.update(**fields))
 
 
 def visible_imports(access: Access) -> QuerySet[ConversationImport]:

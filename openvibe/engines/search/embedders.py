@@ -8,13 +8,14 @@ from importlib import import_module
 from importlib.metadata import distribution
 from importlib.util import find_spec
 from threading import Lock
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-from safetensors.numpy import load_file
-from tokenizers import Tokenizer
 
 from openvibe.engines.search.values import Floats
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 MAX_TEXT_CHARACTERS = 8_000
 """Characters of a text that the built-in embedder reads; what follows is left out."""
@@ -93,6 +94,8 @@ class StaticEmbedder:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer  # 4 MB, which processes that embed nothing do without
+
         with self._load_lock:
             tokenizer = Tokenizer.from_file(_package_file("tokenizers/l2_supercat_tokenizer_config.json"))
             tokenizer.no_padding()
@@ -101,6 +104,8 @@ class StaticEmbedder:
 
     @cached_property
     def _weights(self) -> Floats:
+        from safetensors.numpy import load_file  # as the tokenizer
+
         with self._load_lock:
             weights = load_file(_package_file("weights/l2_supercat_256.safetensors"))
             return np.ascontiguousarray(weights["embedding.weight"], np.float32)

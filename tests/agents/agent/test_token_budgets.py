@@ -7,12 +7,12 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from agents.admin.dashboard import _token_spend
 from agents.agent.permissions import reply_denied_reason
 from agents.agent.token_budgets import tokens_left, tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import retry_run
+from agents.statistics.admin_dashboard import _token_spend
 from agents.statistics.statistics import tokens_per_day
 from agents.wiring import iter_reviewer_agents
 from knowledge.contradictions.detect import detect_contradictions

@@ -18,7 +18,7 @@ from openvibe.chat.importing.formats import READERS, WITH_CHANNELS, guess_format
 from openvibe.chat.importing.values import ImportFailed, open_file
 from openvibe.chat.models import IMPORTS, Channel, ConversationImport
 from openvibe.chat.services import create_channel
-from openvibe.chat.services.file_import import carry_out, clean_file_name, owner_access
+from openvibe.chat.services.file_import import carry_out, clean_file_name, owner_access, recover_imports
 from openvibe.engines.jobs.jobs import JobLost, lock_queued
 from openvibe.engines.serving.atomic_write import atomic_write
 from openvibe.workspaces.access import Access
@@ -78,6 +78,7 @@ class Command(BaseCommand):
         by = owner_access(workspace.pk)
         if by is None:
             raise CommandError(f"{workspace.name} has no owner, in whose name channels are made. Nothing was imported.")
+        recover_imports()  # one whose process was killed holds up no other; a worker asks for what is queued again
         job = ConversationImport.objects.create(
             workspace=workspace,
             requested_by_id=by.participant_id,
