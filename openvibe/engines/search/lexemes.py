@@ -77,7 +77,7 @@ _PLAIN_LETTERS: Final = "plain"
 """Unknown, without accents: stemmed as English, and perhaps with compounds."""
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=8_192)
 def _lexemes(forms: tuple[str, ...], language: str, is_pair: bool) -> tuple[tuple[str, bool], ...]:
     """The lexemes of one token, and whether each is an exact form."""
     if is_pair:

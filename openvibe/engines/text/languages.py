@@ -157,7 +157,7 @@ def detect_language(words: Iterable[str]) -> str:
     return ""
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=8_192)
 def _traits(word: str) -> tuple[str, ...]:
     """Languages of which letters and endings of a word speak."""
     traits = [] if word.isascii() else [_LETTERS[letter] for letter in set(word) if letter in _LETTERS]
@@ -167,7 +167,7 @@ def _traits(word: str) -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=8_192)
 def stem(word: str, language: str) -> str:
     """The stem of a folded word; the word itself in no language."""
     name = _SNOWBALL_NAMES.get(language)

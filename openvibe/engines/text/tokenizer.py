@@ -99,7 +99,7 @@ def tokenize(text: str) -> Iterator[Token]:
             yield Token(start, end, (unicodedata.normalize("NFKC", match[0]).casefold().strip() or match[0],))
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=8_192)
 def word_forms(word: str) -> tuple[str, ...]:
     """The forms of one word; none where nothing of it can be seen."""
     if word.isascii() and word.isalpha() and (word[1:].islower() or word.isupper()):  # nearly all words
