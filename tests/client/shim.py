@@ -38,6 +38,7 @@ class Shim:
     contexts: list[Any] = field(default_factory=list)
     interrupt: bool = False
     joined: dict[str, Any] | None = None
+    joining_headers: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def decide(self, state: str, **facts: str) -> None:
@@ -85,6 +86,7 @@ def shim_before(url: str, *, is_old: bool = False) -> Iterator[Shim]:
             data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0]
             if (own := OWN.search(path)) and not is_old:
+                shim.joining_headers = dict(self.headers) if own[4] else shim.joining_headers
                 self.give(*shim.answer(self.command, own.groups(), json.loads(data) if data else None))
                 return
             if path.endswith("/context/") and self.command == "POST":

@@ -47,6 +47,7 @@ def test_a_code_becomes_a_private_token_and_the_agent_runs(
         (kept,) = (home / ".config" / "openvibe" / "agents").iterdir()
         assert json.loads(kept.read_text()) == {"url": shim.url, "token": "ovk_secret", "handle": "reed"}
         assert (kept.stat().st_mode & 0o077, kept.parent.stat().st_mode & 0o077) == (0, 0)
+        assert "Authorization" not in shim.joining_headers
         assert script.headers("GET me")[-1]["Authorization"] == "Bearer ovk_secret"
 
         assert main(["join", "CODE", *words]) == 1

@@ -1,4 +1,4 @@
-"""Real command lines behind `openvibe run`, from npm: what they make of the Agent Client Protocol is what the client needs.
+"""Real command lines from npm behind `openvibe run`: what they make of the protocol is what the client needs.
 
 Where npm is not there, or the packages cannot be had, nothing is tried. Their model is a server on this machine."""
 

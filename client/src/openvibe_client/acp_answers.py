@@ -119,6 +119,9 @@ class AcpAnswers:
             except OSError as error:
                 raise CommandFailed(f"{self.name} could not be started: {error.strerror}.") from None
         self._processes[thread] = process
+        if self._is_ending:
+            await self._drop(thread)
+            raise CommandFailed(ENDED)
         return process
 
     async def _drop(self, thread: int) -> None:
@@ -167,6 +170,7 @@ class AcpAnswers:
             await self._wait_for_tools(listed, turn)
         if is_resumed:
             text = GO_ON
+            turn.begin_paragraph()
         else:
             context = await asyncio.to_thread(mention.context, after_run=None if is_new else run_before)
             text = context.text

@@ -46,17 +46,17 @@ def backoff_seconds(failures: int, *, first: float = 0.3, longest: float = 30.0)
 
 
 class Api:
-    """The API of one OpenVibe, with one token. Threads may share it."""
+    """The API of one OpenVibe, with one token, or with None for what needs none. Threads may share it."""
 
-    def __init__(self, url: str, token: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, token: str | None, *, timeout: float = 30.0) -> None:
         parts = urlsplit(url if "//" in url else f"https://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is no address: http:// or https://, and a host.")
-        if not token.isascii() or not token.isprintable() or not token:
+        if token is not None and not (token.isascii() and token.isprintable() and token):
             raise ValueError("That is no token. It begins with ovk_.")
         self._host, self._port, self._is_secure = parts.hostname, parts.port, parts.scheme == "https"
         self._root = parts.path.rstrip("/") + "/api/v1/"
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "openvibe-client"}
+        self._headers = {"User-Agent": "openvibe-client"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._timeout = timeout
         self._kept = threading.local()
 

@@ -32,7 +32,7 @@ def join(code: str, url: str, command: Sequence[str]) -> tuple[str, str]:
     except PackageNotFoundError:
         client = "unknown"
     body = {"code": code, "host": platform.node()[:100], "command": Path(command[0]).name[:100], "client": client}
-    joined: dict[str, Any] = Api(url, "joining").call("POST", "join/", body, is_repeatable=False)
+    joined: dict[str, Any] = Api(url, None).call("POST", "join/", body, is_repeatable=False)
     address = joined.get("url") or url
     path = config_folder() / "agents" / f"{file_name(address, joined['handle'])}.json"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

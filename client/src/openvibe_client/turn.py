@@ -138,10 +138,12 @@ class Turn:
         failures = 0
         while not self.answer.is_over:
             changed = self.changed
-            call = ("GET", f"permissions/{question['key']}/") if verdict else ("POST", "permissions/", question)
+            call: tuple[Any, ...] = (self.answer.tell, "POST", "permissions/", question)
+            if verdict:
+                call = (self.answer.tell, "GET", f"permissions/{question['key']}/")
             wait = ASK_AGAIN_SECONDS
             try:
-                verdict = await asyncio.to_thread(self.answer.tell, *call)
+                verdict = await asyncio.to_thread(*call)
                 failures = 0
             except Stopped:
                 return None
