@@ -37,6 +37,8 @@ class Shim:
     said: list[str] = field(default_factory=list)
     contexts: list[Any] = field(default_factory=list)
     interrupt: bool = False
+    is_away: bool = False
+    refused: int = 0
     joined: dict[str, Any] | None = None
     joining_headers: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -85,6 +87,10 @@ def shim_before(url: str, *, is_old: bool = False) -> Iterator[Shim]:
         def answer(self) -> None:
             data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0]
+            if shim.is_away:
+                shim.refused += 1
+                self.give(503, {"code": "unavailable", "detail": "The server is being started."})
+                return
             if (own := OWN.search(path)) and not is_old:
                 shim.joining_headers = dict(self.headers) if own[4] else shim.joining_headers
                 self.give(*shim.answer(self.command, own.groups(), json.loads(data) if data else None))

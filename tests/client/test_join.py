@@ -158,6 +158,7 @@ def test_each_known_command_has_its_forms(home: Path, monkeypatch: pytest.Monkey
     assert find_launch(["claude", "--model", "o"]).plain == ("claude", "-p", "--model", "o")
     assert find_launch(["codex", "-c", "x=1"]).forms[0] == ("codex-acp", "-c", "x=1")
     assert find_launch([f"{home}/gemini", "-m", "x"]).forms[0] == (f"{home}/gemini", "--acp", "-m", "x")
+    assert find_launch(["gemini", "--acp", "-m", "x"]).forms == (("gemini", "--acp", "-m", "x"),)
     assert "ask" in find_launch(["opencode"]).env["OPENCODE_PERMISSION"]
     assert find_launch(["./mine", "-x"]).forms == (("./mine", "-x"),)
     assert find_launch(["claude"], is_plain=True).forms == ()

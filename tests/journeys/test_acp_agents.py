@@ -270,6 +270,17 @@ def test_an_interruption_is_heard_at_once(garden: Garden) -> None:
     assert garden.asked("prompt")[-1]["text"] == "Stop that. The hedge first."
 
 
+def test_a_server_that_is_away_for_a_while_costs_no_answer(garden: Garden) -> None:
+    garden.start()
+    thread = garden.ask("script-wait")
+    wait_until(lambda: garden.said(thread), "its first words", pause=API_PAUSE)
+    garden.shim.is_away = True
+    (garden.folder / "go-on").touch()
+    wait_until(lambda: garden.shim.refused > 4, "it tries again")
+    garden.shim.is_away = False
+    assert garden.ended(thread)["state"] == "done"
+
+
 @pytest.mark.parametrize("end", ["terminate", "kill"])
 def test_what_was_under_way_goes_on_after_a_restart(garden: Garden, end: str) -> None:
     program = garden.start()

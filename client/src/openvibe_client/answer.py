@@ -189,12 +189,15 @@ class Answer:
     def heard(self) -> list[PromptMessage]:
         """What people said in the thread since the context, or since this was asked last; each once. They are told
         that they were heard. Nothing from a server that is older than this."""
-        try:
-            answered = self.tell("POST", "heard/")
-        except ApiError as error:
-            if error.status == 404:
-                return []
-            raise
+        gives_up_at, answered = time.monotonic() + PATIENCE_SECONDS, None
+        while answered is None:
+            try:
+                answered = self.tell("POST", "heard/")
+            except ApiError as error:
+                if error.status == 404:
+                    return []
+                if not error.is_away or time.monotonic() > gives_up_at:
+                    raise
         self.is_interrupted = False
         return list(answered["messages"])
 

@@ -42,6 +42,8 @@ def find_launch(command: Sequence[str], *, is_plain: bool = False, is_acp: bool 
         wait_seconds = KNOWN_SECONDS if is_acp else UNKNOWN_SECONDS
         return Launch(name, () if is_plain else (tuple(command),), tuple(command), {}, wait_seconds=wait_seconds)
     forms = [_fill(form, first, own) for form in row["acp"] if shutil.which(first if form[0] == name else form[0])]
+    if {"acp", "--acp", "--experimental-acp"} & {*own}:  # written out already
+        forms = [tuple(command)]
     plain = _fill(row.get("plain", [name, "{own}"]), first, own)
     asks = {"env": row.get("env", {}), "mode": row.get("mode", "")}
     return Launch(name, () if is_plain else tuple(forms), plain, wait_seconds=KNOWN_SECONDS, **asks)
