@@ -24,7 +24,7 @@ CANCEL_SECONDS = 10.0
 TOOLS_SECONDS = 10.0
 IDLE_SECONDS = 600.0
 """How long a process is kept for the next message of its thread."""
-ENDED = "`openvibe run` was ended where it runs."
+END_MESSAGE = "`openvibe run` was ended where it runs."
 NO_RESUMING = "The answer broke off: `openvibe run` was started anew, and {name} cannot take up its session."
 LIMITS = {
     "max_tokens": "It stopped at its model's limit of tokens.",
@@ -109,6 +109,8 @@ class AcpAnswers:
         process = self._processes.pop(thread, None) or self._spare
         self._spare = None if process is self._spare else self._spare
         if process is None or process.is_over:
+            if process is not None:
+                self._listings.pop(process, None)
             idle = [each for each in self._processes if each not in self._turns]
             for other in idle[: max(0, len(self._processes) + 1 - self._at_once)]:
                 await self._drop(other)
@@ -121,7 +123,7 @@ class AcpAnswers:
         self._processes[thread] = process
         if self._is_ending:
             await self._drop(thread)
-            raise CommandFailed(ENDED)
+            raise CommandFailed(END_MESSAGE)
         return process
 
     async def _drop(self, thread: int) -> None:
@@ -142,7 +144,7 @@ class AcpAnswers:
         except CommandFailed as error:
             if self._is_ending and self.is_leaving:
                 raise Stopped from None
-            reason = ENDED if self._is_ending else f"{self.name}: {error.reason}"
+            reason = END_MESSAGE if self._is_ending else f"{self.name}: {error.reason}"
             raise CommandFailed(reason, "" if self._is_ending else error.details) from None
         finally:
             del self._turns[mention.thread]

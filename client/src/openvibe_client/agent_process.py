@@ -219,7 +219,7 @@ class AgentProcess:
             await self._connection.cancel(self.session)
 
     async def failure(self, error: Exception) -> CommandFailed:
-        """Why it could not, in words for people."""
+        """The reason why it could not, in words for people."""
         if isinstance(error, RequestError):
             if error.code == AUTHENTICATION_REQUIRED:
                 return CommandFailed("It is not signed in where it runs. Start it there once and sign in.", str(error))

@@ -198,9 +198,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    from openvibe_client.run import Terminated
+    from openvibe_client.run import Termination
 
-    raise Terminated
+    raise Termination
 
 
 def _log(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Why there is no whole answer, for people: a sentence, and the rest as details."""
+"""Reasons why there is no whole answer, for people: a sentence, and the rest as details."""
 
 import json
 import re
@@ -11,7 +11,7 @@ _WORDS = ("message", "error", "detail", "details", "description", "data")
 
 
 class CommandFailed(Exception):
-    """There is no whole answer: the reason in a sentence, and what a vendor said of it besides."""
+    """The reason why there is no whole answer, in a sentence, and what a vendor said of it besides."""
 
     def __init__(self, reason: str, details: str = "") -> None:
         super().__init__(reason)

@@ -122,7 +122,7 @@ WantedBy=default.target
 
 
 def _self(url: str) -> list[str]:
-    """This client as a command that is still there tomorrow: what `uvx` makes is swept away at times."""
+    """The client itself as a command that is still there tomorrow: what `uvx` makes is swept away at times."""
     uvx = shutil.which("uvx")
     if uvx and "archive-v" in sys.prefix:
         return [uvx, "--from", f"{url.rstrip('/')}/client.whl", "openvibe"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from openvibe_client.acp_answers import ENDED
+from openvibe_client.acp_answers import END_MESSAGE
 from openvibe_client.answer import Answer
 from openvibe_client.command import Command, CommandResult
 from openvibe_client.failure import CommandFailed, failure_of
@@ -65,7 +65,7 @@ class PlainAnswers:
     def _start(self) -> Command:
         with self._lock:
             if self._is_ending:
-                raise CommandFailed(ENDED)
+                raise CommandFailed(END_MESSAGE)
             try:
                 command = Command(self._words, env=self._env, directory=self._directory)
             except OSError as error:
@@ -76,7 +76,7 @@ class PlainAnswers:
     def _check(self, result: CommandResult, *, has_words: bool) -> None:
         """Raises CommandFailed where the answer is none, or not whole."""
         if self._is_ending:
-            raise CommandFailed(ENDED)
+            raise CommandFailed(END_MESSAGE)
         if result.is_timed_out:
             reason = f"{self.name} was ended: it took longer than {self._run_seconds / 60:g} minutes."
         elif result.exit_code < 0:

@@ -27,7 +27,7 @@ class Answerer(Protocol):
     def end(self, *, is_leaving: bool) -> None: ...
 
 
-class Terminated(KeyboardInterrupt):
+class Termination(KeyboardInterrupt):
     """SIGTERM, as a service manager sends it: what is under way is left to the next start."""
 
 
@@ -54,7 +54,7 @@ class Runner:
                     self._enqueue(pool, mention, run, is_prompted=is_prompted)
                 for mention in mentions:
                     self._enqueue(pool, mention)
-            except Terminated:
+            except Termination:
                 self._is_leaving = True
                 raise
             finally:

@@ -26,9 +26,9 @@ OWN_TOOL = re.compile(r"mcp__openvibe__\w+|openvibe[_./:]\w+|\w+ \(openvibe MCP 
 """Names that agents give to the tools of OpenVibe, which judges each such call at its own door."""
 ACTING_KINDS = ("execute", "edit", "delete", "move")
 CALL_FIELDS = ("title", "kind", "status", "raw_input", "raw_output", "content", "locations", "field_meta")
-CANCELLED = RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+CANCELLATION = RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
 OLD_SERVER = "This OpenVibe is older than its client and cannot ask people, so nothing is allowed. Update it."
-DENIED: dict[str, str] = {"state": "denied", "scope": "once", "why": "", "note": ""}
+DENIAL: dict[str, str] = {"state": "denied", "scope": "once", "why": "", "note": ""}
 
 
 class Turn:
@@ -114,16 +114,16 @@ class Turn:
         stopped is allowed anything."""
         call = self._merge(update)
         if self.answer.is_over:
-            return CANCELLED
+            return CANCELLATION
         if is_own_tool(call):
-            return choose(options, {**DENIED, "state": "allowed"})
+            return choose(options, {**DENIAL, "state": "allowed"})
         question = _question(call)
         key = _digest(json.dumps([call["id"], question], default=str))
         if key not in self._questions:
             self._questions[key] = asyncio.create_task(self._ask({"key": key, **question}))
         verdict = await asyncio.shield(self._questions[key])
         if verdict is None or self.answer.is_over:
-            return CANCELLED
+            return CANCELLATION
         if verdict["state"] != "allowed":
             why = " ".join(filter(None, (verdict["why"], verdict["note"])))
             self._calls[call["id"]] = call = {**self._calls[call["id"]], "refused": why or "It was denied."}
@@ -149,7 +149,7 @@ class Turn:
                 return None
             except ApiError as error:
                 if not error.is_away and error.status < 500:
-                    return {**DENIED, "why": OLD_SERVER if error.status == 404 else error.detail}
+                    return {**DENIAL, "why": OLD_SERVER if error.status == 404 else error.detail}
                 wait = backoff_seconds(failures, longest=ASK_AGAIN_SECONDS)
                 failures += 1
             if verdict and verdict["state"] != "waiting":
@@ -230,7 +230,7 @@ def choose(options: Sequence[PermissionOption], verdict: dict[str, Any]) -> Requ
             if option.kind == kind:
                 outcome = AllowedOutcome(outcome="selected", option_id=option.option_id)
                 return RequestPermissionResponse(outcome=outcome)
-    return CANCELLED
+    return CANCELLATION
 
 
 def is_own_tool(call: dict[str, Any]) -> bool:
