@@ -108,7 +108,12 @@ def test_an_agent_elsewhere_writes_is_stopped_and_learns(people: People, install
 
         installation.model.answer = Answer(status=400, error={"message": "This model is away."})
         say(ana, "@ivy are you there?")
-        expect(replies(ana).last).to_contain_text("This model is away.")
+
+        def is_told() -> bool:
+            newest = installation.api("GET", "runs/?agent=ivy", token)["results"][0]
+            return "This model is away." in newest["error"]
+
+        wait_until(is_told, "the model's error", pause=API_PAUSE)
 
         installation.model.says("Rosa canina.")  # it goes on after a Stop, and after its model's error
         say(ana, "@ivy which rose?")
@@ -175,6 +180,7 @@ def test_a_command_answers_as_an_agent(
     broken, _ = ask(installation, token, "@yew break off")
     flood, _ = ask(installation, token, "@yew flood us")
     plain, _ = ask(installation, token, "@yew what is green?")
+    wait_until(lambda: ended(plain), "the first answer", pause=API_PAUSE)
     installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@yew and still?"})
     for thread, number in ((broken, 1), (flood, 1), (plain, 2)):
         wait_until(partial(ended, thread, number), "the answers", pause=API_PAUSE)
