@@ -103,10 +103,10 @@ def test_a_service_is_the_persons_own_and_says_what_it_did(
     [
         ("", "names no agent"),
         ("[reed]", "has no command"),
-        ("reed = 1", "is no table"),
-        ("[reed]\ncommands = []", "has “commands”"),
-        ("[reed]\ncommand = 'claude'", "command is no list"),
-        ("[reed]\ncommand = [1]", "command is no list"),
+        ("reed = 1", "names no agent"),
+        ("[reed]\ncommands = ['claude']", "has no command"),
+        ("[reed]\ncommand = 'claude'", "has no command"),
+        ("[reed]\ncommand = [1]", "has no command"),
         ("[reed", "cannot be read"),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_file_of_agents_that_is_wrong_is_refused_in_words(
 
 def test_a_file_of_agents_says_how_each_is_run(home: Path) -> None:
     (home / "agents.toml").write_text(
-        'url = "https://vibe.example"\n[reed]\ncommand = ["claude", "-x"]\nno_mcp = true\n'
+        'url = "https://vibe.example"\n[reed]\ncommand = ["claude", "-x"]\nno_mcp = true\nplain = false\n'
         '[ivy]\ncommand = ["codex"]\ndirectory = "~/garden"\nat_once = 2\nurl = "https://other.example"\n'
     )
     agents = read_agents(home / "agents.toml")

@@ -16,16 +16,6 @@ from openvibe_client.join import BadUsage
 LASTING_SECONDS = 60.0
 """What ran so long and died is started again at once."""
 STOP_SECONDS = 30.0
-FIELDS = {
-    "command": list,
-    "url": str,
-    "directory": str,
-    "token_file": str,
-    "at_once": int,
-    "acp": bool,
-    "plain": bool,
-    "no_mcp": bool,
-}
 
 
 def read_agents(path: Path) -> dict[str, list[str]]:
@@ -34,31 +24,23 @@ def read_agents(path: Path) -> dict[str, list[str]]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadUsage(f"{path} cannot be read: {error}") from None
-    usual = {name: tables.pop(name) for name in ("url",) if name in tables}
-    if not tables:
+    agents = {handle: table for handle, table in tables.items() if isinstance(table, dict)}
+    usual = {name: value for name, value in tables.items() if name not in agents}
+    if not agents:
         raise BadUsage(f'{path} names no agent. Write for each: [reed] and command = ["claude"].')
-    return {handle: _words(f"{path}: [{handle}]", handle, table, usual) for handle, table in tables.items()}
+    return {handle: _words(f"{path}: [{handle}]", handle, {**usual, **table}) for handle, table in agents.items()}
 
 
-def _words(place: str, handle: str, table: Any, usual: dict[str, Any]) -> list[str]:
-    if not isinstance(table, dict):
-        raise BadUsage(f"{place} is no table.")
-    for name, value in table.items():
-        if name not in FIELDS:
-            raise BadUsage(f"{place} has “{name}”. Known are {', '.join(sorted(FIELDS))}.")
-        is_list_of_texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        if not isinstance(value, FIELDS[name]) or (name == "command" and not is_list_of_texts):
-            raise BadUsage(f"{place} {name} is no {FIELDS[name].__name__} as it should be.")
-    row = {**usual, **table}
-    if not row.get("command"):
+def _words(place: str, handle: str, row: dict[str, Any]) -> list[str]:
+    """The command line of one agent: its words are the options of `openvibe run`, which says what it does not know."""
+    command = row.pop("command", None)
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
         raise BadUsage(f'{place} has no command. Write command = ["claude"].')
     words = ["run", "--as", handle]
-    for name in ("url", "directory", "token_file", "at_once"):
-        if name in row:
-            value = str(Path(row[name]).expanduser()) if name in ("directory", "token_file") else str(row[name])
-            words += [f"--{name.replace('_', '-')}", value]
-    flags = [f"--{name.replace('_', '-')}" for name in ("acp", "plain", "no_mcp") if row.get(name)]
-    return [*words, *flags, "--", *row["command"]]
+    for name, value in row.items():
+        text = str(Path(value).expanduser()) if name in ("directory", "token_file") else str(value)
+        words += [f"--{name.replace('_', '-')}"] * (value is not False) + [text] * (not isinstance(value, bool))
+    return [*words, "--", *command]
 
 
 class Host:

@@ -130,7 +130,10 @@ class Turn:
             self._reporter.report(f"call-{_digest(call['id'])}", call)
             if verdict["note"]:
                 self.notes.append(f"“{question['title']}” was denied: {verdict['note']}")
-        return choose(options, verdict)
+        response = choose(options, verdict)
+        if response is CANCELLATION and verdict["state"] == "allowed":
+            self.note(f"“{question['title']}” was allowed, but it offers no way to be allowed this once.")
+        return response
 
     async def _ask(self, question: dict[str, Any]) -> dict[str, Any] | None:
         """The workspace's verdict, however long people take; None when nobody waits for it any more."""
