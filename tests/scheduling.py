@@ -35,6 +35,7 @@ KIND_OF = {
     "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
     "tests/engines/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
     "tests/client/test_command.py": "processes",
+    "tests/client/test_join.py": "processes",
     "tests/test_site.py": "processes",
     "tests/nightly/": "nightly",
     "tests/bench/test_benches.py": "bench",

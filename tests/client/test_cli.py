@@ -31,8 +31,8 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
         (["--", "cat"], "Say where OpenVibe is"),
         (["--url", "http://127.0.0.1:1", "--", "cat"], "Say who the agent is"),
         (["--url", "http://127.0.0.1:1", "--token-file", "/nowhere", "--", "cat"], "/nowhere cannot be read"),
-        (["--preset", "mine", "--", "cat"], "There is no preset mine. There are claude, codex, gemini, opencode."),
-        (["--config", "/nowhere", "--", "cat"], "/nowhere cannot be read"),
+        (["--at-once", "0", "--", "cat"], "numbers above 0"),
+        (["--directory", "/nowhere", "--", "cat"], "/nowhere is no folder"),
     ],
 )
 def test_what_is_missing_is_named(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +76,8 @@ def test_the_agent_may_be_written_as_people_write_it(
 ) -> None:
     monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
     script = serve(GET_events=[b"id: 6\n: open\n\nevent: gone\ndata: {}\n\n"])
-    assert main(["run", "--as", handle, "--url", script.url, "--", "cat"]) == 1
-    assert "@reed listens at" in capsys.readouterr().err
+    assert main(["run", "--as", handle, "--url", script.url, "--plain", "--", "cat"]) == 1
+    assert "@reed listens, and answers with cat." in capsys.readouterr().err
 
 
 def test_it_does_not_say_that_it_listens_before_its_stream_is_open(
@@ -85,7 +85,7 @@ def test_it_does_not_say_that_it_listens_before_its_stream_is_open(
 ) -> None:
     monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
     script = serve(GET_events=[(403, {"code": "missing_scope", "detail": "This token may not read."})])
-    assert main(["run", "--as", "reed", "--url", script.url, "--", "cat"]) == 1
+    assert main(["run", "--as", "reed", "--url", script.url, "--plain", "--", "cat"]) == 1
     said = capsys.readouterr().err
     assert "This token may not read." in said
     assert "listens" not in said

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.engines.llm.model_server import Answer
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.test_conversation import say, start_thread
@@ -105,7 +106,16 @@ def test_an_agent_elsewhere_writes_is_stopped_and_learns(people: People, install
         prompts = [str(asked.body["messages"]) for asked in installation.model.asked]  # others may have asked since
         assert any("Name the rose." in prompt for prompt in prompts if "@ivy and another?" in prompt)
 
-        installation.model.says("Rosa canina.")  # it goes on after a Stop
+        installation.model.answer = Answer(status=400, error={"message": "This model is away."})
+        say(ana, "@ivy are you there?")
+
+        def is_told() -> bool:
+            newest = installation.api("GET", "runs/?agent=ivy", token)["results"][0]
+            return "This model is away." in newest["error"]
+
+        wait_until(is_told, "the model's error", pause=API_PAUSE)
+
+        installation.model.says("Rosa canina.")  # it goes on after a Stop, and after its model's error
         say(ana, "@ivy which rose?")
         expect(replies(ana).last).to_contain_text("Rosa canina.")
         notes["content"] = "Asked last by @ana. Lessons: 1."
@@ -118,34 +128,27 @@ def blocks_of(installation: Installation, token: str) -> list[dict[str, str]]:
 
 
 COMMAND = r"""
-import json, os, sys, time
+import os, sys, time
 context = sys.stdin.read()
 said = context[context.rindex("@yew "):]
-def tell(**event):
-    print(json.dumps(event), flush=True)
-tell(type="start", id="session-of-" + (sys.argv[sys.argv.index("--resume") + 1] if "--resume" in sys.argv else "old"))
-if "forget" in said and "--resume" in sys.argv:
-    sys.exit("No such session")
+def tell(text):
+    print(text, end="", flush=True)
 if "break" in said:
-    tell(type="text", text="Half")
-    sys.stderr.write("Traceback: no such rose, key sk-abcdefghijklmnopqrstuv\n")
+    tell("Half")
+    sys.stderr.write("Traceback (most recent call last):\n  File \"x.py\", line 1\n")
+    sys.stderr.write("no such rose, key sk-abcdefghijklmnopqrstuv\n")
     sys.exit(3)
 if "forever" in said:
-    tell(type="text", text=str(os.getpid()))
+    tell(os.getpid())
     time.sleep(600)
 if "flood" in said:
     for _ in range(500):
-        tell(type="text", text="x" * 10_000)
+        tell("x" * 10_000)
     sys.exit()
-sys.stdout.buffer.write(b'{"type": "text", "text": "Gr\xc3\xbcn \xff"}\n')
-tell(type="text", text=" " + " ".join(sys.argv[1:]) + (" token!" if "OPENVIBE_TOKEN" in os.environ else ""))
-"""
-PRESET = """
-[script]
-resume = ["--resume", "{session}"]
-output = "jsonl"
-session = "type=start id"
-delta = "type=text text"
+sys.stdout.buffer.write(b"Gr\xc3\xbcn \xff")
+sys.stdout.buffer.flush()
+tell(" knows its answer" if "you, earlier]\nGr" in context else "")
+tell(" token!" if "OPENVIBE_TOKEN" in os.environ else "")
 """
 
 
@@ -153,9 +156,8 @@ delta = "type=text text"
 def runner(installation: Installation, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """`openvibe run` with a command of the test's own; its state is kept below `tmp_path`."""
     (tmp_path / "command.py").write_text(COMMAND)
-    (tmp_path / "run.toml").write_text(PRESET)
-    run = ["-m", "openvibe_client.cli", "run", "--as", "yew", "--config", str(tmp_path / "run.toml")]
-    command = ["--preset", "script", "--", sys.executable, str(tmp_path / "command.py")]
+    run = ["-m", "openvibe_client.cli", "run", "--as", "yew"]
+    command = ["--plain", "--", sys.executable, str(tmp_path / "command.py")]
     settings = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     with listening(installation, "yew", *run, *command, **settings) as program:
         yield program
@@ -178,20 +180,21 @@ def test_a_command_answers_as_an_agent(
     broken, _ = ask(installation, token, "@yew break off")
     flood, _ = ask(installation, token, "@yew flood us")
     plain, _ = ask(installation, token, "@yew what is green?")
+    wait_until(lambda: ended(plain), "the first answer", pause=API_PAUSE)
     installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@yew and still?"})
     for thread, number in ((broken, 1), (flood, 1), (plain, 2)):
         wait_until(partial(ended, thread, number), "the answers", pause=API_PAUSE)
-    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@yew forget it"})
-    wait_until(lambda: ended(plain, 3), "the answer in a new session", pause=API_PAUSE)
 
     (failure,) = ended(broken)
     assert (failure["state"], answer_of(broken)) == ("failed", "Half")
-    reason = "ended with exit code 3.\nTraceback: no such rose, key [secret removed]"
-    assert failure["error"] == f"{Path(sys.executable).name} {reason}"
+    sentence, _, details = failure["error"].partition("\n\n")
+    reason = "ended with exit code 3: no such rose, key [secret removed]"
+    assert sentence == f"{Path(sys.executable).name} {reason}"
+    assert details.startswith("Traceback (most recent call last):")
     assert len(answer_of(flood)) == 100_000
     assert answer_of(flood).endswith("was cut here.]")
     said = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "yew"]
-    assert said == ["Grün \ufffd", "Grün \ufffd --resume session-of-old", "Grün \ufffd"]  # the last begins anew
+    assert said == ["Grün \ufffd", "Grün \ufffd knows its answer"]
     (state_file,) = tmp_path.glob("state/openvibe/*.json")
     assert state_file.stat().st_mode & 0o077 == 0
 

@@ -6,13 +6,13 @@ A thread of its own sends the words and, in silence, signs of life; the answers 
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openvibe_client.http import ApiError, backoff_seconds
-from openvibe_client.schema import ReplyState, Run
+from openvibe_client.schema import PromptMessage, Run
 
 if TYPE_CHECKING:
     from openvibe_client.vibe import Mention
@@ -47,12 +47,17 @@ class Answer:
     """`with mention.answer() as reply: reply.write("…")`. Leaving it finishes the reply.
 
     An exception marks the reply as failed, says why, and goes on; `Stopped` alone ends here. `state` is the run's.
+    `is_interrupted`: people want what they said meanwhile heard at once (`heard`). `on_change` is called, in a thread,
+    when that is so, or the answer is over.
     """
 
-    def __init__(self, mention: "Mention", *, on_end: Callable[[], None] | None = None) -> None:
+    def __init__(self, mention: "Mention", *, on_end: Callable[[], None] | None = None, run: Run | None = None) -> None:
+        """`run`: one that is under way, whose reply is written on."""
         self.mention = mention
-        self.run: Run | None = None
+        self.run: Run | None = run
         self.state = ""
+        self.is_interrupted = False
+        self.on_change: Callable[[], None] | None = None
         self.reply: int | None = None
         self.error: ApiError | None = None
         self._api, self._on_end = mention.vibe.api, on_end
@@ -80,7 +85,7 @@ class Answer:
     @property
     def is_over(self) -> bool:
         """Whether more words would be lost."""
-        return self.state in ("done", "stopped", "failed")
+        return self.state not in ("", "reading", "writing")
 
     @property
     def has_words(self) -> bool:
@@ -93,6 +98,9 @@ class Answer:
         Where there is nothing to answer (any more), the answer is over. Raises ApiError for what an operator must mend.
         """
         failures = 0
+        if self.run is not None and self.run.get("reply"):
+            self._words = str(self._api.call("GET", f"messages/{self.run['reply']}/")["body"])
+            self._sent = len(self._words)
         while self.run is None:
             try:
                 self.run = self._api.call("POST", "runs/", {"message": self.mention.id}, is_repeatable=True)
@@ -133,9 +141,13 @@ class Answer:
         arguments: str = "",
         result: str = "",
         seconds: float = 0.0,
+        tool_kind: str = "",
+        files: Sequence[dict[str, Any]] = (),
     ) -> str:
         """Tells people what the agent does, beside the reply: a `note`, a `tool` that it calls, a `thought`. Returns
-        the key of the step; given again, the step is changed. `state`: running, done, failed or refused.
+        the key of the step; given again, the step is changed. `state`: running, done, failed or refused. `tool_kind`
+        as the Agent Client Protocol has it; `files`: at most 50 that it changed, each `path`, `diff`, `added`,
+        `removed`.
 
         Raises Stopped when nobody waits any more, ApiError for a step that is not taken.
         """
@@ -145,33 +157,73 @@ class Answer:
         limits = {"text": MAX_CHARACTERS if kind == "thought" else MAX_STEP_CHARACTERS, "tool": 100}
         bounded = {name: _storable(each)[: limits.get(name, MAX_STEP_CHARACTERS)] for name, each in texts.items()}
         step = {"kind": kind, "key": key or uuid.uuid4().hex, "state": state, "seconds": seconds, **bounded}
-        body = {"attempt": self.run["attempt"], **step}
-        try:
-            self._api.call("POST", f"runs/{self.run['id']}/steps/", body, is_repeatable=True)
-        except ApiError as error:
-            if error.code in NO_ANSWER_CODES:
-                raise Stopped from None
-            raise
+        self.tell("POST", "steps/", step, {"tool_kind": tool_kind, "files": list(files)[:50]})
         return str(step["key"])
 
-    def finish(self, words: str | None = None, *, model: str = "", usage: tuple[int, int] | None = None) -> None:
-        """Ends the reply; `words` replace what was written. `usage`: tokens read and written. Raises ApiError."""
+    def tell(
+        self, method: str, path: str, body: dict[str, Any] | None = None, newer: dict[str, Any] | None = None
+    ) -> Any:
+        """A call of this run's: `answer.tell("PUT", "plan/", {"entries": […]})`. Fields of `newer` that say something
+        go along, and are left out for a server that does not know them. Raises Stopped when nobody waits any more,
+        ApiError."""
+        self.check()
+        assert self.run is not None
+        told = None if method == "GET" else {"attempt": self.run["attempt"], **(body or {})}
+        try:
+            return self._call_newer(method, f"runs/{self.run['id']}/{path}", told, newer or {})
+        except ApiError as error:
+            if error.code in NO_ANSWER_CODES and not (error.status == 404 and self._is_there()):
+                self._end_with(error)
+                raise Stopped from None
+            raise
+
+    def _call_newer(self, method: str, path: str, body: dict[str, Any] | None, newer: dict[str, Any]) -> Any:
+        added = {name: value for name, value in newer.items() if value}
+        try:
+            return self._api.call(method, path, {**(body or {}), **added} if added else body, is_repeatable=True)
+        except ApiError as error:
+            if error.status != 400 or not added:
+                raise
+            return self._api.call(method, path, body, is_repeatable=True)
+
+    def heard(self) -> list[PromptMessage]:
+        """What people said in the thread since the context, or since this was asked last; each once. They are told
+        that they were heard. Nothing from a server that is older than this."""
+        gives_up_at, answered = time.monotonic() + PATIENCE_SECONDS, None
+        while answered is None:
+            try:
+                answered = self.tell("POST", "heard/")
+            except ApiError as error:
+                if error.status == 404:
+                    return []
+                if not error.is_away or time.monotonic() > gives_up_at:
+                    raise
+        self.is_interrupted = False
+        return list(answered["messages"])
+
+    def finish(
+        self, words: str | None = None, *, model: str = "", usage: tuple[int, int] | None = None, cached_tokens: int = 0
+    ) -> None:
+        """Ends the reply; `words` replace what was written. `usage`: tokens read and written; of those read,
+        `cached_tokens` were read from a cache. Raises ApiError."""
         self._close()
         words = self._words if words is None else _storable(words)
         if len(words) >= MAX_CHARACTERS:
             words = words[: MAX_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
         tokens = {} if usage is None else {"input_tokens": usage[0], "output_tokens": usage[1]}
-        self._end({"body": words, "model": model[:120], **tokens})
+        self._end({"body": words, "model": model[:120], **tokens}, {"cached_tokens": cached_tokens})
 
-    def fail(self, reason: str) -> None:
-        """Ends the reply as failed, with the reason for people to read; what was written stays."""
+    def fail(self, reason: str, details: str = "") -> None:
+        """Ends the reply as failed, with the reason for people to read, and after an empty line what else is known of
+        it; what was written stays."""
         self._close()
         if self.run is not None and not self.is_over:
             with suppress(ApiError):  # the last words; if they cannot be had, the failure still can
                 self._send(self._words[self._sent :])
-        self._end({"error": _storable(reason)[-MAX_REASON_CHARACTERS:]})
+        error = f"{reason}\n\n{details}".strip() if details else reason
+        self._end({"error": _storable(error)[:MAX_REASON_CHARACTERS]})
 
-    def _end(self, body: dict[str, object]) -> None:
+    def _end(self, body: dict[str, object], newer: dict[str, Any] | None = None) -> None:
         if self.run is None or self.is_over:
             return
         fields = {"attempt": self.run["attempt"], **body}
@@ -179,7 +231,7 @@ class Answer:
         try:
             ended: Run | None = None
             while ended is None:
-                ended = self._tell_end(fields, gives_up_at)
+                ended = self._tell_end(fields, newer or {}, gives_up_at)
             self.state = ended["state"]
         except ApiError as error:
             if error.code == "empty":
@@ -189,11 +241,11 @@ class Answer:
             if error.code not in NO_ANSWER_CODES:
                 raise
 
-    def _tell_end(self, fields: dict[str, object], gives_up_at: float) -> Run | None:
+    def _tell_end(self, fields: dict[str, object], newer: dict[str, Any], gives_up_at: float) -> Run | None:
         """The run, over; None while the server is away."""
         assert self.run is not None
         try:
-            ended: Run = self._api.call("POST", f"runs/{self.run['id']}/finish/", fields, is_repeatable=True)
+            ended: Run = self._call_newer("POST", f"runs/{self.run['id']}/finish/", fields, newer)
         except ApiError as error:
             if not error.is_away or time.monotonic() > gives_up_at:
                 raise
@@ -226,17 +278,33 @@ class Answer:
                 self._has_news.set()
             self._is_closing.wait(backoff_seconds(failures, longest=5.0) if failures else SEND_SECONDS)
         self._api.close()
-        if self.is_over and self._on_end is not None:
-            self._on_end()
+        for tell in (self._on_end, self.on_change) if self.is_over else ():
+            if tell is not None:
+                tell()
 
     def _send(self, words: str) -> None:
         assert self.run is not None
         body = {"attempt": self.run["attempt"], "offset": self._sent, "body": words}
-        progress: ReplyState = self._api.call(
-            "PATCH", f"runs/{self.run['id']}/reply/", body, is_repeatable=True, tries=1
-        )
+        progress: Any = self._api.call("PATCH", f"runs/{self.run['id']}/reply/", body, is_repeatable=True, tries=1)
         self._sent += len(words)
         self.reply, self.state = progress["reply"], progress["state"]
+        if progress.get("interrupt") and not self.is_interrupted:  # a server that is older than this says nothing of it
+            self.is_interrupted = True
+            if self.on_change is not None:
+                self.on_change()
+
+    def _is_there(self) -> bool:
+        """Whether the run is still to be had: then what a 404 means is that the server knows no such call."""
+        assert self.run is not None
+        with suppress(ApiError):
+            return bool(self._api.call("GET", f"runs/{self.run['id']}/"))
+        return False
 
     def _end_with(self, error: ApiError) -> None:
-        self.error, self.state = error, "failed"
+        """Nothing more is taken. The state is the run's own: what people stopped did not fail."""
+        self.error = error
+        state = "failed" if self.run is not None or error.code not in NO_ANSWER_CODES else "passed over"
+        if self.run is not None and error.code == "run_over":
+            with suppress(ApiError):
+                state = self._api.call("GET", f"runs/{self.run['id']}/")["state"]
+        self.state = state if state not in ("", "queued", "reading", "writing") else "failed"

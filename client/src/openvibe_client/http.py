@@ -46,17 +46,17 @@ def backoff_seconds(failures: int, *, first: float = 0.3, longest: float = 30.0)
 
 
 class Api:
-    """The API of one OpenVibe, with one token. Threads may share it."""
+    """The API of one OpenVibe, with one token, or with None for what needs none. Threads may share it."""
 
-    def __init__(self, url: str, token: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, token: str | None, *, timeout: float = 30.0) -> None:
         parts = urlsplit(url if "//" in url else f"https://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is no address: http:// or https://, and a host.")
-        if not token.isascii() or not token.isprintable() or not token:
+        if token is not None and not (token.isascii() and token.isprintable() and token):
             raise ValueError("That is no token. It begins with ovk_.")
         self._host, self._port, self._is_secure = parts.hostname, parts.port, parts.scheme == "https"
         self._root = parts.path.rstrip("/") + "/api/v1/"
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "openvibe-client"}
+        self._headers = {"User-Agent": "openvibe-client"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._timeout = timeout
         self._kept = threading.local()
 
@@ -133,6 +133,17 @@ class Api:
     def close(self) -> None:
         """Closes this thread's connection."""
         self._keep(None, getattr(self._kept, "connection", None))
+
+    def forward(self, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        """The answer to a POST beside the API, with this token: status, headers, body. Raises Unanswered."""
+        try:
+            with closing(self.connect(self._timeout)) as connection:
+                target = self._root.removesuffix("api/v1/") + path
+                connection.request("POST", target, data, {**headers, **self._headers})
+                response = connection.getresponse()
+                return response.status, dict(response.getheaders()), response.read(MAX_ANSWER_BYTES)
+        except NETWORK_ERRORS as error:
+            raise Unanswered(f"{type(error).__name__}: {error}", is_sent=True) from None
 
     def lines(
         self, path: str, *, query: list[tuple[str, str]], headers: dict[str, str], silence: float

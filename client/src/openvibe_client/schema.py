@@ -9,10 +9,6 @@ class Participant(TypedDict):
     kind: str
 
 
-class Agent(TypedDict):
-    answers_itself: bool
-
-
 class Message(TypedDict):
     id: int
     thread: int
@@ -38,12 +34,7 @@ class Run(TypedDict):
     thread: int
     attempt: int
     state: str
-
-
-class ReplyState(TypedDict):
-    state: str
     reply: int | None
-    length: int
 
 
 class ToolCall(TypedDict):

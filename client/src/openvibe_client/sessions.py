@@ -1,5 +1,7 @@
-"""What `openvibe run` keeps between starts: the command's session of each thread, and how far it has heard."""
+"""What `openvibe run` keeps between starts: the command's session of each thread, what is under way, and how far it has
+heard."""
 
+import fcntl
 import json
 import os
 import re
@@ -11,7 +13,7 @@ MAX_THREADS = 1_000
 
 
 class Sessions:
-    """A small file that only its owner reads. Threads of this process may share it."""
+    """A small file that only its owner reads. Threads of this process may share it; other processes may not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -19,28 +21,54 @@ class Sessions:
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def get(self, thread: int, preset: str) -> str | None:
-        """The session of this thread, if it is one of this preset."""
-        found = self._read().get(str(thread))
-        return found["session"] if isinstance(found, dict) and found.get("preset") == preset else None
-
-    def set(self, thread: int, preset: str, session: str | None) -> None:
-        with self._lock:
-            kept = self._read()
-            kept.pop(str(thread), None)
-            if session is not None:
-                kept[str(thread)] = {"preset": preset, "session": session}
-            self._write(dict(list(kept.items())[-MAX_THREADS:]))
-
-    def _read(self) -> dict[str, Any]:
+    def take(self) -> bool:
+        """Whether this is the only one of this file, as long as it lives."""
+        self._taken = self.path.with_suffix(".lock").open("w")
         try:
-            kept = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            fcntl.flock(self._taken, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def get(self, thread: int, command: str) -> tuple[str, int | None]:
+        """The command's session of this thread, and the run whose context it read last; empty where there is none."""
+        found = self._read("threads").get(str(thread), {})
+        return (found["session"], found["run"]) if found.get("command") == command else ("", None)
+
+    def set(self, thread: int, command: str, session: str, run: int) -> None:
+        """Keeps the session of a thread, and that it is prompted for the run."""
+        with self._lock:
+            threads, runs = self._read("threads"), self._read("under_way")
+            threads.pop(str(thread), None)
+            threads[str(thread)] = {"command": command, "session": session, "run": run}
+            if str(run) in runs:
+                runs[str(run)]["is_prompted"] = True
+            self._write(dict(list(threads.items())[-MAX_THREADS:]), runs)
+
+    def under_way(self) -> dict[str, Any]:
+        """What is being answered, by the ids of runs: `message`, `attempt`, `is_prompted`."""
+        return self._read("under_way")
+
+    def begin(self, run: int, message: int, attempt: int, *, is_prompted: bool = False) -> None:
+        with self._lock:
+            kept = {"message": message, "attempt": attempt, "is_prompted": is_prompted}
+            self._write(self._read("threads"), {**self._read("under_way"), str(run): kept})
+
+    def end(self, run: int) -> None:
+        with self._lock:
+            runs = self._read("under_way")
+            runs.pop(str(run), None)
+            self._write(self._read("threads"), runs)
+
+    def _read(self, part: str) -> dict[str, Any]:
+        try:
+            kept = json.loads(self.path.read_text(encoding="utf-8"))[part]
+        except (OSError, ValueError, KeyError, TypeError):  # none yet, or one of an older form: sessions begin anew
             return {}
         return kept if isinstance(kept, dict) else {}
 
-    def _write(self, kept: dict[str, Any]) -> None:
-        write_private(self.path.with_suffix(".new"), json.dumps(kept))
+    def _write(self, threads: dict[str, Any], runs: dict[str, Any]) -> None:
+        write_private(self.path.with_suffix(".new"), json.dumps({"threads": threads, "under_way": runs}))
         self.path.with_suffix(".new").replace(self.path)
 
 
@@ -54,4 +82,9 @@ def write_private(path: Path, text: str) -> None:
 def state_file(url: str, handle: str) -> Path:
     """The file of this agent of this OpenVibe, where XDG keeps state."""
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "openvibe"
-    return folder / (re.sub(r"[^A-Za-z0-9.-]+", "_", f"{handle}@{url.partition('//')[2] or url}") + ".json")
+    return folder / f"{file_name(url, handle)}.json"
+
+
+def file_name(url: str, handle: str) -> str:
+    """A name for this agent of this OpenVibe among files."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", f"{handle}@{url.partition('//')[2] or url}").rstrip("_")

@@ -8,10 +8,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from openvibe_client.answer import NO_ANSWER_CODES, Answer, Stopped
+from openvibe_client.answer import Answer
 from openvibe_client.events import Frame, iter_events
 from openvibe_client.http import Api, ApiError
-from openvibe_client.schema import Agent, Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
+from openvibe_client.prompt_text import text_of
+from openvibe_client.schema import Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
 
 
 class Vibe:
@@ -23,6 +24,7 @@ class Vibe:
         self.handle: str = me["participant"]["handle"]
         self.is_agent: bool = me["participant"]["kind"] == "agent"
         self.blocks = Blocks(self.api)
+        self.on_work_changed: Callable[[int], None] = lambda thread: None
         self._owes_all: dict[int, bool] = {}
 
     @classmethod
@@ -30,10 +32,11 @@ class Vibe:
         """A client as OPENVIBE_URL and OPENVIBE_TOKEN say."""
         return cls(os.environ["OPENVIBE_URL"], os.environ["OPENVIBE_TOKEN"])
 
-    def answers_itself(self) -> bool:
-        """Whether the agent is answered for by a program elsewhere, such as this, and by no model of OpenVibe's."""
-        agent: Agent = self.api.call("GET", f"agents/{self.handle}/")
-        return agent["answers_itself"]
+    def agent(self) -> dict[str, Any]:
+        """The agent's settings: `answers_itself` says that a program elsewhere, such as this, answers for it, and no
+        model of OpenVibe's; `run_minutes` and `permission_minutes` are its limits."""
+        found: dict[str, Any] = self.api.call("GET", f"agents/{self.handle}/")
+        return found
 
     def mentions(self, *, position_file: Path | None = None) -> Iterator["Mention"]:
         """What people say to this agent, for as long as the token holds: by its name, in its dives, and in threads it
@@ -46,7 +49,7 @@ class Vibe:
         asks for the next mention has come. What is answered already is not answered again (`Mention.answer`).
         What still waits for a program of this agent is told first, with or without one.
         """
-        kinds = ("mention", "message_posted", "thread_changed")
+        kinds = ("mention", "message_posted", "thread_changed", "work_changed")
         frames = iter_events(self.api, kinds=kinds, after=_read_position(position_file))
         opening = next(frames)
         if opening.kind:
@@ -59,10 +62,11 @@ class Vibe:
         """What people asked the agent for and no program of its has begun, the oldest first. An event after `position`
         that tells of one of them once more is answered already by then."""
         runs = sorted(self.rows("runs/", state="queued"), key=lambda run: int(run["id"]))
-        messages = [self._message(run["trigger"]) for run in runs]
+        messages = [self.message(run["trigger"]) for run in runs]
         return [Mention(self, message, position) for message in messages if message is not None]
 
-    def _message(self, pk: int) -> Message | None:
+    def message(self, pk: int) -> Message | None:
+        """The message; None where it is not to be seen (any more)."""
         try:
             message: Message = self.api.call("GET", f"messages/{pk}/")
         except ApiError as error:
@@ -76,6 +80,8 @@ class Vibe:
             message: Message | None = frame.data.get("data")
             if frame.kind == "thread_changed":
                 self._owes_all.pop(frame.data.get("thread") or 0, None)
+            elif frame.kind == "work_changed":
+                self.on_work_changed(frame.data.get("thread") or 0)
             elif (
                 message
                 and message["author"]["kind"] == "member"
@@ -174,6 +180,11 @@ class Context:
         return self.assembled["tokens"]
 
     @property
+    def is_continuation(self) -> bool:
+        """Whether it holds only what is new since the run that `after_run` named."""
+        return bool(self.assembled.get("is_continuation"))
+
+    @property
     def messages(self) -> list[dict[str, Any]]:
         """The messages as chat models take them."""
         return [_chat_message(message) for message in self.assembled["messages"]]
@@ -185,8 +196,8 @@ class Context:
 
     @property
     def text(self) -> str:
-        """The context as one text, for what takes no messages."""
-        return "\n\n".join(message["content"] for message in self.assembled["messages"] if message["content"])
+        """The context as one text, for what takes no messages. Each part says whose it is."""
+        return text_of(self.assembled["messages"])
 
 
 def _chat_message(message: PromptMessage) -> dict[str, Any]:
@@ -224,27 +235,20 @@ class Mention:
     def text(self) -> str:
         return self.message["body"]
 
-    def context(self, *, budget: int | None = None, model: str | None = None) -> Context:
+    def context(self, *, budget: int | None = None, model: str | None = None, after_run: int | None = None) -> Context:
         """What the agent is to read, within so many tokens. Inside `answer()` it is kept: people see what was read,
-        and feedback in it counts as used. Raises Stopped when the answer is over."""
+        and feedback in it counts as used; `after_run`: the run whose context was read last in a session that goes on,
+        after which only what is new need be read. Raises Stopped when the answer is over."""
         limits = {"budget": budget, "model": model}
         if self._answer is None:
             body = {"thread": self.thread, "task": "mention", **limits}
             return Context(self.vibe.api.call("POST", "context/assemble/", body))
-        self._answer.check()
-        assert self._answer.run is not None
-        run: Run = self._answer.run
-        try:
-            body = {"attempt": run["attempt"], **limits}
-            return Context(self.vibe.api.call("POST", f"runs/{run['id']}/context/", body, is_repeatable=True))
-        except ApiError as error:
-            if error.code in NO_ANSWER_CODES:
-                raise Stopped from None
-            raise
+        return Context(self._answer.tell("POST", "context/", limits, {"after_run": after_run}))
 
-    def answer(self, *, on_end: Callable[[], None] | None = None) -> Answer:
-        """The reply, to be written while people look on. `on_end` is called, in a thread, once they want no more."""
-        self._answer = Answer(self, on_end=on_end)
+    def answer(self, *, on_end: Callable[[], None] | None = None, run: Run | None = None) -> Answer:
+        """The reply, to be written while people look on. `on_end` is called, in a thread, once they want no more.
+        `run`: one of this message's that is under way, to be gone on with."""
+        self._answer = Answer(self, on_end=on_end, run=run)
         return self._answer
 
     def reply(self, text: str) -> None:
