@@ -6,7 +6,20 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from django.db.models import Case, CharField, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    Exists,
+    IntegerField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast
 
 from knowledge.expiry import EXPIRING_WITHIN, Freshness, compute_freshness, parse_expiry

@@ -28,6 +28,4 @@ def complete(access: Access, argument: str, hint: str, *, tasks: Iterable[str]) 
         return types.Completion(values=[], total=0, has_more=False)
     values = [str(value) for value in islice(sources[argument](access, hint), MAX_VALUES + 1)]
     has_more = len(values) > MAX_VALUES
-    return types.Completion(
-        values=values[:MAX_VALUES], total=None if has_more else len(values), has_more=has_more
-    )
+    return types.Completion(values=values[:MAX_VALUES], total=None if has_more else len(values), has_more=has_more)

@@ -421,7 +421,7 @@ def get_prompt(call: McpCall, params: types.GetPromptRequestParams) -> types.Get
 def complete_argument(call: McpCall, params: types.CompleteRequestParams) -> types.CompleteResult:
     """Values for an argument of a prompt or of a resource template. Raises MCPError for one that there is not."""
     if isinstance(params.ref, types.PromptReference):
-        names, where = (PROMPT_ARGUMENTS if params.ref.name in TASKS else None), params.ref.name
+        names, where = ([*PROMPT_ARGUMENTS] if params.ref.name in TASKS else None), params.ref.name
     else:
         uris = {uri for _, uri, _ in RESOURCE_TEMPLATES}
         names = re.findall(r"{(\w+)}", params.ref.uri) if params.ref.uri in uris else None

@@ -22,6 +22,7 @@ from openvibe.chat.api.event_frames import event_data
 from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch
 from openvibe.chat.models import Message
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.text.absolute_links import absolute_links
 from openvibe.webhooks.http_client import AttemptResult, ReceiverConnection
 from openvibe.webhooks.models import LONGEST_DELAY_SECONDS, SECRET_OVERLAP, TEST_KIND, Delivery, Webhook
 from openvibe.webhooks.outbox import write_deliveries
@@ -227,6 +228,8 @@ def _body(delivery: Delivery, event: LiveEvent | None, batch: EventBatch) -> byt
         data = {"kind": TEST_KIND, "channel": None, "thread": None, "message": None, "data": None}
     else:
         data = event_data(event, delivery.kind, batch)
+        if message := data["data"]:
+            data = {**data, "data": {**message, "body": absolute_links(message["body"], settings.PUBLIC_URL)}}
     return json.dumps({**data, "position": delivery.position}, cls=JSONEncoder, ensure_ascii=False).encode()
 
 

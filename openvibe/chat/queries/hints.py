@@ -1,5 +1,7 @@
 """What a few characters may stand for: ids of threads, and handles of agents, for programs that complete arguments."""
 
+from collections.abc import Iterable
+
 from django.db.models import CharField, Q, QuerySet
 from django.db.models.functions import Cast
 
@@ -14,7 +16,7 @@ def threads_by_hint(access: Access, hint: str) -> QuerySet[Thread, int]:
     return threads.filter(matches).order_by("-pk").values_list("pk", flat=True)
 
 
-def agents_by_hint(access: Access, hint: str) -> QuerySet[object, str]:
+def agents_by_hint(access: Access, hint: str) -> Iterable[str]:
     """Handles of agents that the asker knows, by their first characters."""
     agents = participants_known_to(access).filter(kind="agent", handle__startswith=hint.lstrip("@").lower())
     return agents.order_by("handle").values_list("handle", flat=True)

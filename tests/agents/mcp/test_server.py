@@ -70,7 +70,7 @@ def test_what_the_token_may_not_is_refused_and_what_its_owner_may_not_see_is_unk
     assert unknown.content[0].text.startswith("threads_get has no argument 'colour'. It has: thread.")
 
     async def of_a_stranger(client: Client) -> Any:
-        answers = [
+        answers: list[Any] = [
             await client.call_tool("messages_list", {"thread": number})
             for number in (thread.pk, 2**40, "12/../messages")
         ]
