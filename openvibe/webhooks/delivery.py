@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -224,6 +225,7 @@ def _is_there(event: LiveEvent, batch: EventBatch) -> bool:
 
 def _body(delivery: Delivery, event: LiveEvent | None, batch: EventBatch) -> bytes:
     """What the event stream tells with `include=data`; of a test, that it is one."""
+    data: dict[str, Any]
     if event is None:
         data = {"kind": TEST_KIND, "channel": None, "thread": None, "message": None, "data": None}
     else:

@@ -24,9 +24,7 @@ NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 SCHEMA_2020: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
-    "$defs": {
-        "address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
-    },
+    "$defs": {"address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
     "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
     "additionalProperties": False,
 }
@@ -35,9 +33,10 @@ ERROR_TEXT = "This tool intentionally returns an error for testing"
 NOT_OFFERED = (
     *("tools-call-with-logging", "tools-call-with-progress", "tools-call-sampling", "tools-call-elicitation"),
     *("elicitation-sep1034-defaults", "elicitation-sep1330-enums", "resources-subscribe", "resources-unsubscribe"),
+    *("server-sse-polling", "server-sse-multiple-streams"),
 )
 """Scenarios for what a server without sessions, whose answers are single JSON bodies, does not offer: messages while a
-call goes on, questions back, subscriptions. It declares none of them."""
+call goes on, questions back, subscriptions, streams. It declares none of them."""
 
 
 def _text(text: str) -> types.TextContent:

@@ -17,7 +17,7 @@ def absolute_links(text: str, origin: str) -> str:
     """The Markdown text with `origin` before the targets of its links that are paths of threads, messages or pages."""
     if "/" not in text:
         return text
-    return _TARGET.sub(lambda match: urljoin(origin, match[0]), text)
+    return str(_TARGET.sub(lambda match: urljoin(origin, match[0]), text))
 
 
 def absolute_links_so_far(text: str, origin: str) -> str:
