@@ -17,7 +17,7 @@ Source = Callable[[Access, str], Iterable[object]]
 
 
 def complete(access: Access, argument: str, hint: str, *, tasks: Iterable[str]) -> types.Completion:
-    """At most MAX_VALUES values for the argument of this name; none for one that takes any text."""
+    """Proposes at most MAX_VALUES values for the argument of this name; none for one that takes any text."""
     sources: Mapping[str, Source] = {
         "thread": threads_by_hint,
         "entry": entries_by_hint,

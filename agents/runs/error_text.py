@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 MAX_SUMMARY_CHARACTERS = 240
 MAX_JSON_DEPTH = 6
-UNSAID = "Its program failed, and said it in no sentence."
+NO_SENTENCE = "Its program failed, and said it in no sentence."
 
 _TRACE_LINE = re.compile(
     r"\s*(?:at .+[:(].*|File \".*\", line \d+.*|\.\.\. \d+ more|goroutine \d+.*|thread '.*' panicked.*)"
@@ -46,7 +46,7 @@ def _summary(text: str) -> str:
         first, told = _without_trace(lines)
     first = first.strip()
     words = f"{first.rstrip(' :.')}: {told}" if first.rstrip(" :.") and told else first or told
-    return _first_sentences(words or UNSAID)
+    return _first_sentences(words or NO_SENTENCE)
 
 
 def _without_json(first: str, text: str) -> tuple[str, str]:
@@ -57,9 +57,9 @@ def _without_json(first: str, text: str) -> tuple[str, str]:
     try:
         value, _ = json.JSONDecoder().raw_decode(text[start:])
     except (ValueError, RecursionError):
-        return (first[:start], UNSAID) if re.match(r"[\[{]\s*[\[{\"']", text[start:]) else ("", "")
+        return (first[:start], NO_SENTENCE) if re.match(r"[\[{]\s*[\[{\"']", text[start:]) else ("", "")
     message = next(_messages(value), "")
-    return first[:start], " ".join(message.split()) or UNSAID
+    return first[:start], " ".join(message.split()) or NO_SENTENCE
 
 
 def _messages(value: Any, depth: int = 0) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _without_trace(lines: list[str]) -> tuple[str, str]:
 
 
 def _first_sentences(words: str) -> str:
-    """As many sentences as MAX_SUMMARY_CHARACTERS hold, or that much of the first."""
+    """Cuts the words to the sentences that MAX_SUMMARY_CHARACTERS hold, or to that much of the first."""
     if len(words) <= MAX_SUMMARY_CHARACTERS:
         return words
     ends = [match.end() for match in _SENTENCE_END.finditer(words, 0, MAX_SUMMARY_CHARACTERS)]

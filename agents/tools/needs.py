@@ -1,5 +1,5 @@
-"""Which of our own tools are offered at once: those for which there is something, by rules one can read. The others
-are named by one small tool, which offers them for the rest of the run (`agents.tools.offers`).
+"""The rules by which tools of our own are offered at once: those for which there is something. The others are
+named by one small tool, which offers them for the rest of the run (`agents.tools.offers`).
 
 The rules ask for what stands in the thread and the workspace, hardly ever for what may go again, and never for the
 words of a request: consecutive prompts begin with the same tools."""

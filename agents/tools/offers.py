@@ -1,5 +1,5 @@
-"""Which tools of connected servers a prompt offers at once, and the two tools that offer the others from the next step
-of a run on: `more_tools` names them; where they are too many, `find_tool` looks for them.
+"""The tools of connected servers that a prompt offers at once, and the two tools that offer the others from the next
+step of a run on: `more_tools` names them; where they are too many, `find_tool` looks for them.
 
 All of them can be called all the time. At once stand those that were called in the thread before, then, as far as there
 is room, those that the thread's title tells of and the first of the list. Their order is that in which they came, so
@@ -7,13 +7,12 @@ that consecutive prompts begin with the same ones."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from agents.prompts.assembler.stack import FIND_TOOL, MORE_TOOLS
 from agents.tools.tool_search import is_named, rank_tools
-from agents.tools.values import Tool, thread_source
-from openvibe.chat.models import Thread
+from agents.tools.values import Sources, Tool
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.tokens import count_tool, counter_for, truncate_middle
 from openvibe.engines.llm.values import ToolCallRequest, ToolSpec
@@ -86,7 +85,7 @@ def _within(names: Iterable[str], by_name: Mapping[str, ToolSpec], max_tokens: i
     return chosen
 
 
-def more_tools(names: Sequence[str], by_name: Mapping[str, ToolSpec], thread: Thread) -> Tool:
+def more_tools(names: Sequence[str], by_name: Mapping[str, ToolSpec], sources: Sources) -> Tool:
     """The tool that offers one of these: what it answers takes effect with the next step."""
 
     def offer(arguments: dict[str, Any]) -> str:
@@ -97,10 +96,10 @@ def more_tools(names: Sequence[str], by_name: Mapping[str, ToolSpec], thread: Th
 
     schema = {"type": "object", "properties": {"tool": {"type": "string", "enum": [*names]}}, "required": ["tool"]}
     description = "Get one more tool, for your next step. Only if you need it."
-    return _offering_tool(ToolSpec(MORE_TOOLS, description, schema, tuple(names)), offer, thread)
+    return _offering_tool(ToolSpec(MORE_TOOLS, description, schema, tuple(names)), offer, sources)
 
 
-def find_tool(specs: Sequence[ToolSpec], names: Iterable[str], thread: Thread) -> Tool:
+def find_tool(specs: Sequence[ToolSpec], names: Iterable[str], sources: Sources) -> Tool:
     """The tool that looks among `specs`, all of connected servers, and offers the best from the next step on. `names`:
     those that are not offered yet."""
 
@@ -112,11 +111,11 @@ def find_tool(specs: Sequence[ToolSpec], names: Iterable[str], thread: Thread) -
         "best from your next step on."
     )
     schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
-    return _offering_tool(ToolSpec(FIND_TOOL, description, schema, tuple(names)), find, thread)
+    return _offering_tool(ToolSpec(FIND_TOOL, description, schema, tuple(names)), find, sources)
 
 
-def _offering_tool(spec: ToolSpec, run: Any, thread: Thread) -> Tool:
-    return Tool(spec, run, sources=thread_source(thread), effect="own_memory", gate="allowed")
+def _offering_tool(spec: ToolSpec, run: Callable[[dict[str, Any]], str], sources: Sources) -> Tool:
+    return Tool(spec, run, sources=sources, effect="own_memory", gate="allowed")
 
 
 def _server_counts(specs: Iterable[ToolSpec]) -> str:

@@ -266,12 +266,13 @@ def _offering_tools(
     hidden_own = [name for name in own if name not in at_once]
     hidden_others = [name for name in others if name not in at_once]
     tools: dict[str, Tool] = {}
+    sources = thread_source(context.thread)
     are_named = len(own) + len(others) <= MAX_NAMED_TOOLS
     names = [*hidden_own, *hidden_others] if are_named else hidden_own
     if names:
-        tools[MORE_TOOLS] = more_tools(names, specs, context.thread)
+        tools[MORE_TOOLS] = more_tools(names, specs, sources)
     if hidden_others and not are_named:
-        tools[FIND_TOOL] = find_tool([specs[name] for name in others], hidden_others, context.thread)
+        tools[FIND_TOOL] = find_tool([specs[name] for name in others], hidden_others, sources)
     return tools
 
 

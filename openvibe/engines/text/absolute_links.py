@@ -10,7 +10,7 @@ from openvibe.engines.text.markdown_parser import OWN_PAGES, OWN_PLACE
 
 _OWN: Final = "|".join([*map(regex.escape, sorted(OWN_PAGES)), OWN_PLACE])
 _TARGET: Final = regex.compile(rf"(?:\]\(|^ {{0,3}}\[[^\]\n]+\]:[ \t]*)<?\K(?:{_OWN})(?=[)>\s]|$)", regex.MULTILINE)
-_UNFINISHED: Final = regex.compile(r"(?:\]\(|(?:^|\n) {0,3}\[[^\]\n]+\]:[ \t]*)<?\K(?:/[^)>\s]*)?$")
+_OPEN_END: Final = regex.compile(r"(?:\]\(|(?:^|\n) {0,3}\[[^\]\n]+\]:[ \t]*)<?\K(?:/[^)>\s]*)?$")
 
 
 def absolute_links(text: str, origin: str) -> str:
@@ -23,9 +23,9 @@ def absolute_links(text: str, origin: str) -> str:
 def absolute_links_so_far(text: str, origin: str) -> str:
     """The same of a text that grows: without its end, where that may be the beginning of a link's target. So what is
     given begins with what was given before."""
-    unfinished = _UNFINISHED.search(text, max(len(text) - _MAX_UNFINISHED, 0))
+    unfinished = _OPEN_END.search(text, max(len(text) - _MAX_OPEN_CHARACTERS, 0))
     return absolute_links(text[: unfinished.start()] if unfinished else text, origin)
 
 
-_MAX_UNFINISHED: Final = 400
+_MAX_OPEN_CHARACTERS: Final = 400
 """Characters from the end in which such a beginning is looked for: longer ones are no path of ours."""

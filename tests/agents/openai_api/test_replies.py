@@ -64,7 +64,11 @@ def test_links_to_places_of_ours_are_whole_addresses_as_the_answer_grows_and_whe
 
     def shown(body: str) -> str:
         Message.objects.filter(pk=reply.pk).update(body=body)
-        return str(json.loads(frames.frame(event, viewer, EventBatch(ana.workspace_id, 1, [event])))["text"])
+        return str(
+            json.loads(
+                frames.frame(event, viewer, EventBatch(ana.workspace_id, 1, [event], wanted_ids=frozenset({reply.pk})))
+            )["text"]
+        )
 
     lengths = [body.index("w/willow"), body.index("12/)") + 3, body.index("), then") + 1, len(body) - 3, len(body)]
     assert [shown(body[:length]) for length in lengths] == [

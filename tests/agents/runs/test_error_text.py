@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.runs.error_text import MAX_SUMMARY_CHARACTERS, UNSAID, read_error
+from agents.runs.error_text import MAX_SUMMARY_CHARACTERS, NO_SENTENCE, read_error
 
 PYTHON = """Traceback (most recent call last):
   File "/srv/reed/agent.py", line 12, in <module>
@@ -35,15 +35,15 @@ REFUSAL = '{"type": "error", "error": {"type": "overloaded_error", "message": "O
         (REFUSAL, "Overloaded, try later."),
         (f"API Error: 529 {REFUSAL}", "API Error: 529: Overloaded, try later."),
         ('{"error": "quota\\nexceeded"}', "quota exceeded"),
-        ('[{"error": {"status": 400, "details": [{"reason": "API_KEY_INVALID"}], "message": ""}}]', UNSAID),
-        ('{"detail": [{"loc": ["body"], "msg": "x"}]}', UNSAID),
-        ('{"code": 7', UNSAID),
+        ('[{"error": {"status": 400, "details": [{"reason": "API_KEY_INVALID"}], "message": ""}}]', NO_SENTENCE),
+        ('{"detail": [{"loc": ["body"], "msg": "x"}]}', NO_SENTENCE),
+        ('{"code": 7', NO_SENTENCE),
         ("First line.\nSecond line.\nThird line.", "First line."),
         ("Use {name} in the call.", "Use {name} in the call."),
         ("", ""),
-        ("{" * 100_000, UNSAID),
+        ("{" * 100_000, NO_SENTENCE),
         ("x" * 100_000, "x" * (MAX_SUMMARY_CHARACTERS - 1) + "…"),
-        ('{"a":' * 100_000, UNSAID),
+        ('{"a":' * 100_000, NO_SENTENCE),
     ],
     ids=lambda value: value[:24],
 )

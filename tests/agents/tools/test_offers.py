@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agents.models import Agent, McpServer, McpTool, Run, ToolCall
+from agents.models import Agent, McpServer, Run, ToolCall
 from agents.prompts.assembler.assemble import assemble
 from agents.prompts.assembler.stack import FIND_TOOL, MORE_TOOLS
 from agents.tools.mcp_servers.tools import allow_tools, refresh_tools
@@ -16,14 +15,17 @@ from agents.tools.offers import (
     MAX_EXTRA_DEFINITION_TOKENS,
     MAX_FOUND_TOKENS,
     choose_at_once,
+    find_tool,
     found_names,
 )
 from agents.tools.tool_search import rank_tools
 from agents.tools.toolbox import Toolbox
+from agents.tools.values import thread_source
 from openvibe.chat.models import Channel, Thread
 from openvibe.engines.llm.tokens import count_tool, counter_for
 from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
+from tests.agents.factories import McpServerFactory, McpToolFactory
 from tests.agents.mcp.remote_server import Remote, remote_server
 from tests.agents.runs.scripted_runs import WorkerDied, ask, calling, results, told
 from tests.agents.tools.tool_calls import call
@@ -73,18 +75,16 @@ def allowed_to_all(ana: Member, channel: Channel, server: McpServer) -> Agent:
 @pytest.fixture
 def fern(ana: Member, channel: Channel) -> Agent:
     """An agent that may use all of them, as they were fetched once from a server that nothing reaches."""
-    server = McpServer.objects.create(workspace=ana.workspace, name="crm", url="http://127.0.0.1:9/mcp")
-    McpTool.objects.bulk_create(
-        McpTool(server=server, name=name, description=text, input_schema=SCHEMA, fetched_at=timezone.now())
-        for name, text in TOOLS.items()
-    )
+    server = McpServerFactory.create(workspace=ana.workspace, name="crm", url="http://127.0.0.1:9/mcp")
+    for name, text in TOOLS.items():
+        McpToolFactory.create(server=server, name=name, description=text, input_schema=SCHEMA)
     return allowed_to_all(ana, channel, server)
 
 
 @pytest.fixture
 def connected_fern(remote: Remote, ana: Member, channel: Channel) -> Agent:
     """The same with a server that answers."""
-    server = McpServer.objects.create(workspace=ana.workspace, name="crm", url=remote.url, timeout_seconds=30)
+    server = McpServerFactory.create(workspace=ana.workspace, name="crm", url=remote.url, timeout_seconds=30)
     refresh_tools(server=server)
     return allowed_to_all(ana, channel, server)
 
@@ -223,11 +223,9 @@ def spec(name: str, description: str = "Sells roses.", words: int = 0) -> ToolSp
 
 
 def test_a_definition_without_room_is_told_in_place_of_being_offered(thread: Thread) -> None:
-    from agents.tools.offers import find_tool  # the names that it needs are this test's alone
-
     specs = [spec("shop__huge", "Grafts scions.", words=MAX_FOUND_TOKENS + 200), spec("shop__graft", "Grafts scions.")]
     assert found_names("graft scions", specs) == ["shop__graft"]
-    said = find_tool(specs, ["shop__huge"], thread).run({"query": "graft scions"})
+    said = find_tool(specs, ["shop__huge"], thread_source(thread)).run({"query": "graft scions"})
     assert "shop__huge takes too much room to be offered. Call it by this name; its arguments: {" in str(said)
 
 
