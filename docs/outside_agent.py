@@ -37,11 +37,16 @@ def answer(message):
         address, attempt = f"runs/{run['id']}/", {"attempt": run["attempt"]}
         prompt = call(address + "context/", attempt)
         try:
-            end = {"body": ask_a_model(prompt["messages"])}
-        except Exception as error:
-            end = {"error": f"The model did not answer: {error}"}
-        call(address + "finish/", attempt | end)
-    except OSError as error:
+            end = {"body": ask_a_model(prompt["messages"]) or "The model said nothing."}
+        except Exception as error:  # whatever your model's library raises
+            end = {"error": f"The model did not answer: {str(error) or type(error).__name__}"[:2000]}
+        try:
+            call(address + "finish/", attempt | end)
+        except HTTPError as error:
+            if error.code != 400:
+                raise
+            call(address + "finish/", attempt | {"error": f"Its answer was not taken: {error.read().decode()[:2000]}"})
+    except (OSError, HTTPException, ValueError) as error:
         if getattr(error, "code", 0) not in (403, 404, 409):  # not meant for it, gone, or a copy of this script has it
             print(f"Message {message} is not answered: {error}", flush=True)
 
@@ -61,7 +66,7 @@ def events():
                     position = line[3:].decode().strip()
                 elif line.startswith(b"data:"):
                     yield json.loads(line[5:])
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             if isinstance(error, HTTPError) and error.code < 500:
                 raise  # the token is wrong, say
         time.sleep(1)

@@ -6,7 +6,21 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    Exists,
+    IntegerField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast
 
 from knowledge.expiry import EXPIRING_WITHIN, Freshness, compute_freshness, parse_expiry
 from knowledge.filters import EntryTopic, freshness_condition, newest_topics
@@ -47,6 +61,14 @@ def accessible_entries(access: Access) -> EntryQuerySet:
 
 access_plain_entry = access_by("pk", accessible_entries)
 """A lookup as `access_entry`, without what its own page shows beside it."""
+
+
+def entries_by_hint(access: Access, hint: str) -> QuerySet[Entry, int]:
+    """Ids of entries that the asker may read, the newest first: those that begin with the hint, or have it in the
+    topic."""
+    entries = accessible_entries(access).alias(number=Cast("pk", CharField()))
+    matches = Q(number__startswith=hint) | Q(topic__icontains=hint)
+    return entries.filter(matches).order_by("-pk").values_list("pk", flat=True)
 
 
 def with_api_fields(entries: QuerySet[Entry], access: Access) -> QuerySet[Entry]:

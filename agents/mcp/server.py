@@ -31,6 +31,7 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agents.mcp.completion import complete
 from agents.mcp.operations import (
     IMAGE_OPERATION,
     MEMORY_TOOL,
@@ -41,14 +42,16 @@ from agents.mcp.operations import (
     operations,
     perform,
 )
-from openvibe.api.auth import BearerAuthentication, Caller, caller_of
+from openvibe.api.auth import BearerAuthentication, Caller, caller_of, check_scope
 from openvibe.api.parsers import MAX_BODY_BYTES
-from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, error_to_problem
+from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, error_to_problem, problem_body
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
 from openvibe.chat.models import Image
+from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.serving.hosts import check_host
 from openvibe.engines.serving.middleware import request_id_of
+from openvibe.workspaces.access import Access
 
 INSTRUCTIONS = """OpenVibe is a workspace where people and agents talk in threads. Tools are named as the operations of
 its REST API (/api/v1/docs/). Call `me_get` first: who you are and what your token may do. A thread's messages are what
@@ -74,10 +77,17 @@ TASKS = {
 }
 """What agents are asked for, as prompts."""
 
+PROMPT_ARGUMENTS = {
+    "thread": "The thread's id.",
+    "request": "What is asked; else the thread's newest message.",
+    "agent": "For which agent, by its handle: admins say it.",
+}
+
 log = structlog.get_logger(__name__)
 
 NEWEST_MESSAGES = 100
 RESOURCE_NOT_FOUND = -32002  # the protocol's code
+MAX_HINT_CHARS = 200
 CALL_KEY = "openvibe.mcp.call"
 METADATA_PATH = "/.well-known/oauth-protected-resource/mcp"
 
@@ -133,11 +143,24 @@ def _foreign_host_response(environ: Mapping[str, Any]) -> HttpResponse | None:
     return None
 
 
+class StatelessServer(Server[Any]):
+    """A server whose answers are single JSON bodies: there is nothing that log messages could come with. It does not
+    declare them, and takes the level of clients that set one all the same."""
+
+    def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
+        return super().get_capabilities(*args, **kwargs).model_copy(update={"logging": None})
+
+
+async def _take_level(context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    return types.EmptyResult()
+
+
 class McpApplication:
     """`/mcp` as an ASGI application. What asks the database runs on the threads of `executor`."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, handlers: "Mapping[str, Handler] | None" = None) -> None:
         self._executor = executor
+        self._handlers = HANDLERS if handlers is None else handlers
         self._sessions: StreamableHTTPSessionManager | None = None
         self._sessions_task: asyncio.Task[None] | None = None
         self._sign_in_view = SignInView.as_view()
@@ -212,20 +235,17 @@ class McpApplication:
         return self._sessions
 
     def _server(self) -> Server[Any]:
-        return Server(
+        handlers: dict[str, Any] = {name: self._handler(function) for name, function in self._handlers.items()}
+        server = StatelessServer(
             "openvibe",
             version="1",
             title="OpenVibe",
             instructions=INSTRUCTIONS,
             get_tool_input_schema=lambda name: operations()[name].input_schema if name in OPERATIONS else None,
-            on_list_tools=self._handler(list_tools),
-            on_call_tool=self._handler(call_tool),
-            on_list_resources=self._handler(list_resources),
-            on_list_resource_templates=self._handler(list_resource_templates),
-            on_read_resource=self._handler(read_resource),
-            on_list_prompts=self._handler(list_prompts),
-            on_get_prompt=self._handler(get_prompt),
+            **handlers,
         )
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _take_level)
+        return server
 
     def _handler(self, function: Callable[[McpCall, Any], T]) -> Callable[[Context, Any], Awaitable[T]]:
         """The function as the SDK calls it, on a thread."""
@@ -289,11 +309,17 @@ def call_tool(call: McpCall, params: types.CallToolRequestParams) -> types.CallT
     if params.name not in OPERATIONS:
         raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}. Ask tools/list.")
     answer = perform(params.name, params.arguments or {}, call.caller, call.environ)
-    body = answer.body
-    text = f"{body['detail']} ({body['code']})" if answer.is_error else answer.text
-    return types.CallToolResult(
-        content=[types.TextContent(text=text)], structured_content=body, is_error=answer.is_error
-    )
+    if answer.is_error:  # text alone: the problem would break the schema of the tool's answers
+        return types.CallToolResult(content=[types.TextContent(text=_problem_text(answer.body))], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=answer.text)], structured_content=answer.body)
+
+
+def _problem_text(problem: Mapping[str, Any]) -> str:
+    """What is wrong and what to do, of every field, then the code and the field."""
+    errors = [f"{error['field']}: {error['message']}" for error in problem.get("errors", ()) if error["field"]]
+    sentences = " ".join(dict.fromkeys([problem["detail"], *errors]))
+    field = f", field {problem['field']}" if problem.get("field") else ""
+    return f"{sentences} ({problem['code']}{field})"
 
 
 def _perform_or_raise(call: McpCall, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,7 +329,7 @@ def _perform_or_raise(call: McpCall, name: str, arguments: Mapping[str, Any]) ->
         return answer.body
     problem = answer.body
     code = RESOURCE_NOT_FOUND if answer.status == 404 else types.INVALID_PARAMS
-    raise MCPError(code, f"{problem['detail']} ({problem['code']})", problem)
+    raise MCPError(code, _problem_text(problem), problem)
 
 
 def list_resource_templates(
@@ -370,13 +396,8 @@ def _read_image(call: McpCall, uri: str, image: str) -> types.ReadResourceResult
 
 def list_prompts(call: McpCall, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
     arguments = [
-        types.PromptArgument(name="thread", description="The thread's id.", required=True),
-        types.PromptArgument(
-            name="request", description="What is asked; else the thread's newest message.", required=False
-        ),
-        types.PromptArgument(
-            name="agent", description="For which agent, by its handle: admins say it.", required=False
-        ),
+        types.PromptArgument(name=name, description=text, required=name == "thread")
+        for name, text in PROMPT_ARGUMENTS.items()
     ]
     prompts = [types.Prompt(name=task, description=text, arguments=arguments) for task, text in TASKS.items()]
     return types.ListPromptsResult(prompts=prompts)
@@ -395,3 +416,44 @@ def get_prompt(call: McpCall, params: types.GetPromptRequestParams) -> types.Get
         for message in prompt["messages"]
     ]
     return types.GetPromptResult(description=TASKS[params.name], messages=messages)
+
+
+def complete_argument(call: McpCall, params: types.CompleteRequestParams) -> types.CompleteResult:
+    """Values for an argument of a prompt or of a resource template. Raises MCPError for one that there is not."""
+    if isinstance(params.ref, types.PromptReference):
+        names, where = ([*PROMPT_ARGUMENTS] if params.ref.name in TASKS else None), params.ref.name
+    else:
+        uris = {uri for _, uri, _ in RESOURCE_TEMPLATES}
+        names = re.findall(r"{(\w+)}", params.ref.uri) if params.ref.uri in uris else None
+        where = params.ref.uri
+    if names is None:
+        raise MCPError(
+            types.INVALID_PARAMS,
+            f"There is no {where[:200]!r} to complete. Ask prompts/list and resources/templates/list.",
+        )
+    argument = params.argument
+    if argument.name not in names:
+        raise MCPError(
+            types.INVALID_PARAMS, f"There is no argument {argument.name[:80]!r}. There are: {', '.join(names)}."
+        )
+    try:
+        check_scope(call.caller, operations()["threads_list"].scope)
+    except Refused as refusal:
+        raise MCPError(types.INVALID_PARAMS, _problem_text(problem_body(refusal)), problem_body(refusal)) from None
+    access, hint = cast(Access, call.caller.access), clean_text(argument.value)[:MAX_HINT_CHARS].strip()
+    return types.CompleteResult(completion=complete(access, argument.name, hint, tasks=TASKS))
+
+
+Handler = Callable[[McpCall, Any], Any]
+
+HANDLERS: Mapping[str, Handler] = {
+    "on_list_tools": list_tools,
+    "on_call_tool": call_tool,
+    "on_list_resources": list_resources,
+    "on_list_resource_templates": list_resource_templates,
+    "on_read_resource": read_resource,
+    "on_list_prompts": list_prompts,
+    "on_get_prompt": get_prompt,
+    "on_completion": complete_argument,
+}
+"""What answers each method, by its name at the SDK's server."""

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
 
@@ -17,11 +18,10 @@ from agents.agent.trust import may_respond
 from agents.openai_api.formats import WAITS
 from agents.openai_api.options import invalid
 from agents.openai_api.requests import ClientRequest, HistoryItem
-from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.runs.client_tools import client_calls, model_text, save_client_results
 from agents.runs.lifecycle import regenerate_run, request_run, retry_run, stop_run
 from agents.tasks import enqueue_run_on_commit
-from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
+from agents.tools.toolbox import EXTRA_TOOLS, OFFERING_TOOLS, TOOLS
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import MAX_ATTACHMENTS, Channel, Message, Thread
@@ -36,6 +36,7 @@ from openvibe.chat.services import (
     make_image,
     post_message,
 )
+from openvibe.engines.text.absolute_links import absolute_links
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS, has_visible_character, pluralize, remove_invisible
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -100,7 +101,7 @@ def _check_tools(request: ClientRequest, agent: Agent, thread: Thread) -> None:
     if not request.tools:
         return
     further = (tool for source in EXTRA_TOOLS for tool in source(agent, thread))
-    own_names = {MORE_TOOLS, *(tool.name for tool in (*TOOLS, *further))}
+    own_names = {*OFFERING_TOOLS, *(tool.name for tool in (*TOOLS, *further))}
     for tool in request.tools:
         if tool["name"] in own_names:
             raise invalid(f"The agent has a tool {tool['name']} of its own. Give yours another name.", "tools")
@@ -174,7 +175,10 @@ def _is_answer(run: Run, item: HistoryItem) -> bool:
     ids = [call.id for call in item.calls]
     if ids:
         return set(ids) == set(client_calls(run).values_list("call_id", flat=True))
-    answer, answer_start = " ".join(model_text(run).split()), " ".join(item.text.removesuffix(WAITS).split())
+    answer, answer_start = (
+        " ".join(absolute_links(text, settings.PUBLIC_URL).split())
+        for text in (model_text(run), item.text.removesuffix(WAITS))
+    )
     # The client may have heard less.
     is_cut_short = run.state in (Run.State.STOPPED, Run.State.FAILED) or item.text.endswith(WAITS)
     return answer.startswith(answer_start) if is_cut_short else answer == answer_start

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from django.conf import settings
 from django.db import connection
 
 from agents.agent.models import ClientTurn, Run
@@ -22,6 +23,7 @@ from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.stream import event_stream
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Message
+from openvibe.engines.text.absolute_links import absolute_links, absolute_links_so_far
 from openvibe.workspaces.access import Access
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ def run_outcome(run_id: int) -> Outcome | None:
     reasoning = read_reasoning(run)
     return Outcome(
         run_id=run.pk,
-        text=model_text(run) + (WAITS if run.state == Run.State.WAITING else ""),
+        text=absolute_links(model_text(run), settings.PUBLIC_URL) + (WAITS if run.state == Run.State.WAITING else ""),
         status=failure_status if run.state == Run.State.FAILED else 200,
         error=run.error if run.state == Run.State.FAILED else "",
         code=run.error_code,
@@ -104,7 +106,7 @@ class ReplyFrames:
         is_reply = message is not None and message.client_id == f"run:{self.run_id}"
         if message is None or not is_reply or event.is_outdated or message.state != Message.State.WRITING:
             return b""
-        return _line({"text": message.body})
+        return _line({"text": absolute_links_so_far(message.body, settings.PUBLIC_URL)})
 
 
 def _line(data: dict[str, Any]) -> bytes:

@@ -21,6 +21,7 @@ from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.agent.permissions import reply_denied_reason
 from agents.prompts.assembler.assemble import Prompt
 from agents.prompts.snapshots.store import store_snapshot
+from agents.runs.error_text import read_error
 from agents.runs.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
@@ -295,7 +296,9 @@ def _end(
     if reply is not None:
         step = {"attempt": run.attempt, "tokens": tokens, "output_tokens": output_tokens}
         add_step(run, "answered", **step)
-    add_step(run, END_STEPS[state], attempt=run.attempt, by=by, error=run.error[:STEP_ERROR_CHARACTERS])
+    add_step(
+        run, END_STEPS[state], attempt=run.attempt, by=by, error=read_error(run.error).summary[:STEP_ERROR_CHARACTERS]
+    )
     run.save()
 
 

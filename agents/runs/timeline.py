@@ -9,6 +9,7 @@ from django.utils.dateparse import parse_datetime
 
 from agents.agent.models import Run, RunStep
 from agents.prompts.snapshots.redaction import ToolCallView, visible_tool_calls
+from agents.runs.error_text import read_error
 from agents.runs.step_words import reported_words, thought_words
 from agents.runs.steps import Step
 from memory.models import Approval
@@ -112,7 +113,7 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
         case "stopped":
             return (f"Stopped by {name}" if step.get("by") else "Stopped"), ""
         case "failed":
-            return "Failed", step.get("error", "")
+            return "Failed", read_error(step.get("error", "")).summary
         case _:
             return "Done", ""
 

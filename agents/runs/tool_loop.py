@@ -5,6 +5,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -20,7 +21,6 @@ from agents.agent.models.run import ERASED_FIELDS
 from agents.agent.permissions import reply_denied_reason
 from agents.agent.token_budgets import check_budgets_left
 from agents.prompts.assembler.sections.work import CHANGED_NOTICE
-from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
@@ -57,7 +57,6 @@ from agents.runs.transcript import (
     with_unique_ids,
     without_endless_arguments,
 )
-from agents.tools.needs import asked_tool
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
@@ -230,8 +229,8 @@ class RunSession:
 
     def _offer_more(self, transcript: Transcript, toolbox: Toolbox, results: Iterable[ToolResult]) -> None:
         """Offers the tools that were asked for, and stores the prompt that does. Raises JobLost."""
-        calls = (result.call for result in results if not result.is_refused and result.call.name == MORE_TOOLS)
-        prompt = transcript.offer(toolbox.specs_of(asked_tool(call.arguments) for call in calls))
+        asked = toolbox.offered_by(result.call for result in results if not result.is_refused)
+        prompt = transcript.offer(asked, partial(toolbox.within_budget, asked=asked))
         if prompt is not None:
             with transaction.atomic():
                 RUNS.lock_owned(self.run)

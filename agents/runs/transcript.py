@@ -190,14 +190,16 @@ class Transcript:
         self._ceiling, self._counter, self._may_shrink = prompt.ceiling, prompt.counter, True
         self.rounds = [finished.as_told() for finished in self.rounds]
 
-    def offer(self, tools: Iterable[ToolSpec]) -> Prompt | None:
-        """The prompt with these tools too, from the next turn on; None where it has them, or there is no room."""
+    def offer(
+        self, asked: Iterable[ToolSpec], merge: Callable[[Sequence[ToolSpec]], tuple[ToolSpec, ...]]
+    ) -> Prompt | None:
+        """The prompt with the tools asked for too, from the next turn on: `merge` adds them to those that it offers.
+        None where it has them, or there is no room."""
         names = {tool.name for tool in self._prompt.tools}
-        new_tools = tuple(tool for tool in tools if tool.name not in names)
-        if not new_tools:
+        if all(tool.name in names for tool in asked):
             return None
         try:
-            self._prompt = self._reassemble(self._ceiling, tools=(*self._prompt.tools, *new_tools))
+            self._prompt = self._reassemble(self._ceiling, tools=merge(self._prompt.tools))
         except Problem:  # what every prompt needs leaves no room for them
             return None
         self._may_shrink = True

@@ -1,30 +1,24 @@
-"""The tools that are offered at once: those for which there is something, by rules one can read. The others are named
-by one small tool, which offers them for the rest of the run.
+"""The rules by which tools of our own are offered at once: those for which there is something. The others are
+named by one small tool, which offers them for the rest of the run (`agents.tools.offers`).
 
 The rules ask for what stands in the thread and the workspace, hardly ever for what may go again, and never for the
 words of a request: consecutive prompts begin with the same tools."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models import Case, Exists, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum, TextField, Value, When
+from django.db.models.functions import Cast, Coalesce, Concat
 
 from agents.agent.models import LoadedSkill, Run, ToolCall
-from agents.prompts.assembler.stack import MORE_TOOLS
+from agents.prompts.assembler.stack import FIND_TOOL, MORE_TOOLS
 from knowledge.models import Entry
 from memory.models import Approval, Block, ProgressEntry, WorkItem
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.database.compiled_queries import CompiledQuery
-from openvibe.engines.llm.values import ToolSpec
-
-MAX_NAMED_TOOLS = 40
-"""Tools that it names."""
-
-MAX_DIRECT_EXTRA_TOKENS = 600
-"""Tokens of definitions of tools of connected servers that are offered at once; what is beyond, is asked for."""
+from openvibe.engines.llm.values import ToolCallRequest
 
 SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS = 61, 2_500
 """A thread of so few messages, the request among them, and tokens stands whole in every prompt, that of a small window
@@ -32,7 +26,8 @@ too: there is nothing of it to look up."""
 
 
 class Needs(NamedTuple):
-    """What there is in a thread for the tools of an agent; `called`: what it called there before."""
+    """What there is in a thread for the tools of an agent; `called`: what it called there before, in the order of the
+    first calls, and the id of the last call of each."""
 
     has_more_to_read: bool = True
     has_work: bool = True
@@ -41,7 +36,7 @@ class Needs(NamedTuple):
     has_blocks: bool = True
     has_knowledge: bool = True
     has_loaded_skills: bool = True
-    called: frozenset[str] = frozenset()
+    called: Mapping[str, int] = MappingProxyType({})
 
 
 NEEDS: Mapping[str, Callable[[Needs], bool]] = {
@@ -64,7 +59,8 @@ def read_needs(agent_id: int, participant_id: int, thread_id: int) -> Needs:
     if not rows:
         return Needs()
     *facts, called = rows[0]
-    return Needs(*facts)._replace(called=frozenset(called or ()))
+    calls = (entry.partition(" ") for entry in called or ())
+    return Needs(*facts)._replace(called={name: int(last) for last, _, name in calls})
 
 
 @CompiledQuery
@@ -89,30 +85,22 @@ def _needs(agent_id: int, participant_id: int, thread_id: int) -> QuerySet[Any, 
             has_blocks=Exists(Block.objects.filter(agent=participant_id).exclude(content="").order_by()),
             has_knowledge=Exists(entries.order_by()),
             has_loaded_skills=Exists(LoadedSkill.objects.filter(agent=agent_id, **here).order_by()),
-            called=ArraySubquery(calls.values("name").distinct()),
+            called=ArraySubquery(_names_called(calls)),
         )
     )
     return threads.values_list(*Needs._fields)
 
 
-def asked_for(run: Run | None) -> frozenset[str]:
-    """The tools that earlier attempts of a run asked for. One query, of a run that began before."""
+def _names_called(calls: QuerySet[ToolCall]) -> QuerySet[Any, Any]:
+    """`LAST NAME` of each name that was called, in the order of the first calls."""
+    names = calls.values("name").annotate(first=Min("pk"), last=Max("pk")).order_by("first")
+    return names.values_list(Concat(Cast("last", TextField()), Value(" "), "name", output_field=TextField()), flat=True)
+
+
+def earlier_requests(run: Run | None) -> list[ToolCallRequest]:
+    """The calls with which earlier attempts of a run asked for tools. One query, of a run that began before."""
     if run is None or run.attempt <= 1:
-        return frozenset()
-    calls = ToolCall.objects.filter(run=run, name=MORE_TOOLS, decision=ToolCall.Decision.ALLOWED)
-    return frozenset(filter(None, map(asked_tool, calls.values_list("arguments", flat=True))))
-
-
-def asked_tool(arguments: str) -> str:
-    """The tool that a call of MORE_TOOLS asks for; empty where it names none."""
-    try:
-        values = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return ""
-    name = values.get("tool") if isinstance(values, dict) else None
-    return name if isinstance(name, str) else ""
-
-
-def more_tools_spec(names: Iterable[str]) -> ToolSpec:
-    schema = {"type": "object", "properties": {"tool": {"type": "string", "enum": [*names]}}, "required": ["tool"]}
-    return ToolSpec(MORE_TOOLS, "Get one more tool, for your next step. Only if you need it.", schema)
+        return []
+    asking = (MORE_TOOLS, FIND_TOOL)
+    calls = ToolCall.objects.filter(run=run, name__in=asking, decision=ToolCall.Decision.ALLOWED).order_by("pk")
+    return [ToolCallRequest("", *row) for row in calls.values_list("name", "arguments")]

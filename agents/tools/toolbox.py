@@ -1,6 +1,6 @@
 """The toolbox of a run: the registry of tools, argument validation, and the one way to execute a call."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,16 +12,17 @@ from agents.agent.access import visible_to
 from agents.agent.audience import CallSource
 from agents.agent.models import Agent, Run
 from agents.agent.trust import gate, gate_refusal
-from agents.prompts.assembler.stack import MORE_TOOLS, REQUIRED_TOKENS
+from agents.prompts.assembler.stack import FIND_TOOL, MORE_TOOLS, REQUIRED_TOKENS
 from agents.tools import files, knowledge, memory
-from agents.tools.needs import (
-    MAX_DIRECT_EXTRA_TOKENS,
+from agents.tools.needs import NEEDS, Needs, earlier_requests, read_needs
+from agents.tools.offers import (
+    MAX_EXTRA_DEFINITION_TOKENS,
     MAX_NAMED_TOOLS,
-    NEEDS,
-    Needs,
     asked_for,
-    more_tools_spec,
-    read_needs,
+    choose_at_once,
+    find_tool,
+    more_tools,
+    tokens_of,
 )
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from openvibe.base.problems import Problem
@@ -29,7 +30,7 @@ from openvibe.chat.models import Thread
 from openvibe.engines.llm.answers.lenient_json import UnreadableJson
 from openvibe.engines.llm.answers.tool_calls import read_arguments, resolve_name
 from openvibe.engines.llm.fences import clean_text
-from openvibe.engines.llm.tokens import count_tool, counter_for, truncate_middle
+from openvibe.engines.llm.tokens import counter_for, truncate_middle
 from openvibe.engines.llm.values import ToolCallRequest, ToolSpec
 from openvibe.engines.registers import Register
 from openvibe.engines.text.masking import mask_secrets
@@ -37,14 +38,14 @@ from openvibe.workspaces.access import Access
 
 log = structlog.get_logger(__name__)
 
+OFFERING_TOOLS = (MORE_TOOLS, FIND_TOOL)
+"""Those that offer others, in the order of their definitions."""
+
 MAX_RESULT_TOKENS = 4_000
 """Tokens of one result; longer ones keep head and tail."""
 
 MAX_DEFINITION_TOKENS = REQUIRED_TOKENS["tool definitions"]
 """Tokens of the definitions of TOOLS together. A tool that does not fit any more is left out."""
-
-MAX_EXTRA_DEFINITION_TOKENS = 2_000
-"""The same of the tools of EXTRA_TOOLS, which take no room from those of TOOLS."""
 
 UNKNOWN_OUTCOME = (
     "Whether this took effect is unknown: it was sent, and the connection or the worker was lost before an answer "
@@ -89,8 +90,8 @@ class Toolbox:
     tools: dict[str, Tool]
     withheld: dict[str, str] = field(default_factory=dict)
     """Tools that there are, but not for this agent: the rule that keeps them from it, after the tool's name."""
-    at_once: frozenset[str] = frozenset()
-    """Those that are offered before anybody asks for them (`agents.tools.needs`)."""
+    at_once: tuple[str, ...] = ()
+    """Those that are offered before anybody asks for them (`agents.tools.needs`, `agents.tools.offers`), in order."""
 
     @classmethod
     def for_agent(
@@ -113,31 +114,56 @@ class Toolbox:
         extra = [registration for source in EXTRA_TOOLS for registration in source(agent, thread)]
         withheld: dict[str, str] = {}
         tools = _make_tools(TOOLS, context, _tools_named_by_soul(agent), MAX_DEFINITION_TOKENS, withheld)
-        own_names = {MORE_TOOLS, *(registration.name for registration in TOOLS)}
+        own_names = {*OFFERING_TOOLS, *(registration.name for registration in TOOLS)}
         further = (registration for registration in extra if registration.name not in own_names)
-        tools |= _make_tools(further, context, frozenset(), MAX_EXTRA_DEFINITION_TOKENS, withheld)
-        needs = read_needs(agent.pk, agent.participant_id, thread.pk)
-        at_once = _needed_tools(tools, needs._replace(called=needs.called | asked_for(run)))
-        others = [name for name in tools if name not in at_once][:MAX_NAMED_TOOLS]
-        if others:
-            tools[MORE_TOOLS] = _more_tools(others, context)
-        return cls(thread, tools, withheld, at_once)
+        others = _make_tools(further, context, frozenset(), None, withheld)
+        at_once = _tools_at_once(tools, others, context)
+        offering = _offering_tools(tools, others, at_once, context)
+        return cls(thread, tools | others | offering, withheld, at_once)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The definitions of all of them, as models are given them."""
-        return tuple(_offered_spec(tool) for name, tool in self.tools.items() if name != MORE_TOOLS)
+        return tuple(_offered_spec(tool) for name, tool in self.tools.items() if name not in OFFERING_TOOLS)
 
     @property
     def offered_specs(self) -> tuple[ToolSpec, ...]:
-        """The definitions that a prompt offers: the tool that names the others, then what there is something for."""
-        more = [self.tools[MORE_TOOLS].spec] if MORE_TOOLS in self.tools else []
-        return (*more, *(spec for spec in self.specs if spec.name in self.at_once))
+        """The definitions that a prompt offers: the tools that offer the others, then what there is something for."""
+        offering = [self.tools[name].spec for name in OFFERING_TOOLS if name in self.tools]
+        return (*offering, *(_offered_spec(self.tools[name]) for name in self.at_once))
 
-    def specs_of(self, names: Iterable[str]) -> tuple[ToolSpec, ...]:
-        """The definitions of those of these that the agent has and that are not offered at once."""
-        wanted = set(names) - self.at_once
-        return tuple(spec for spec in self.specs if spec.name in wanted)
+    @property
+    def _remote_specs(self) -> list[ToolSpec]:
+        return [spec for spec in self.specs if self.tools[spec.name].is_remote]
+
+    def offered_by(self, calls: Iterable[ToolCallRequest]) -> tuple[ToolSpec, ...]:
+        """The definitions of the tools that these calls asked for, as far as the agent has them."""
+        asking = [self._by_tool_name(call) for call in calls]
+        names = [name for call in asking if call.name in OFFERING_TOOLS for name in self._asked_for(call)]
+        return tuple(_offered_spec(self.tools[name]) for name in dict.fromkeys(names))
+
+    def _asked_for(self, call: ToolCallRequest) -> list[str]:
+        names = [name for name in asked_for(call, self._remote_specs) if name not in OFFERING_TOOLS]
+        fitting = (name for name in names if name in self.tools)
+        return [name for name in fitting if tokens_of(_offered_spec(self.tools[name])) <= MAX_EXTRA_DEFINITION_TOKENS]
+
+    def within_budget(self, offered: Sequence[ToolSpec], asked: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+        """`offered` and those of `asked` that are not among them. Where the definitions of connected servers' tools
+        take more than MAX_EXTRA_DEFINITION_TOKENS, those that were asked for first go, and can be asked for again."""
+        names = {spec.name for spec in offered}
+        specs = [*offered, *(spec for spec in asked if spec.name not in names)]
+        kept = {spec.name for spec in asked} | {*self.at_once}
+        tokens = sum(tokens_of(spec) for spec in specs if self._is_remote(spec.name))
+        for spec in list(offered):
+            if tokens <= MAX_EXTRA_DEFINITION_TOKENS:
+                break
+            if self._is_remote(spec.name) and spec.name not in kept:
+                specs.remove(spec)
+                tokens -= tokens_of(spec)
+        return tuple(specs)
+
+    def _is_remote(self, name: str) -> bool:
+        return name in self.tools and self.tools[name].is_remote
 
     def execute(self, call: ToolCallRequest, *, is_approved: bool = False) -> ToolOutcome:
         """Executes one call, in the caller's transaction. What fails leaves nothing behind and says why.
@@ -164,8 +190,7 @@ class Toolbox:
         return _clean_outcome(call, refusal)
 
     def is_remote(self, call: ToolCallRequest) -> bool:
-        call = self._by_tool_name(call)
-        return call.name in self.tools and self.tools[call.name].is_remote
+        return self._is_remote(self._by_tool_name(call).name)
 
     def sources(self, call: ToolCallRequest) -> tuple[CallSource, ...]:
         """What a call that `check` let through tells of, before it is executed."""
@@ -186,7 +211,9 @@ class Toolbox:
 
     def _refuse_unavailable(self, call: ToolCallRequest) -> ToolOutcome:
         """The rule that keeps the tool from the agent, where it is one that there is."""
-        available = f"Available: {', '.join(self.tools) or 'none'}."
+        names = list(self.tools)
+        others = [f"and {len(names) - MAX_NAMED_TOOLS} more"] if len(names) > MAX_NAMED_TOOLS else []
+        available = f"Available: {', '.join([*names[:MAX_NAMED_TOOLS], *others]) or 'none'}."
         rule = self.withheld.get(call.name, "")
         if not rule:
             return self.refuse(call, f'There is no tool "{call.name[:100]}" for you. {available}')
@@ -213,49 +240,60 @@ class Toolbox:
         return _clean_outcome(call, replace(outcome, sources=(*tool.sources(arguments), *outcome.sources)))
 
 
-def _needed_tools(tools: Mapping[str, Tool], needs: Needs) -> frozenset[str]:
-    """Names of those that there is something for, or that were called here before; of tools of connected servers the
-    first ones, as far as MAX_DIRECT_EXTRA_TOKENS of definitions go."""
-    own_names = {registration.name for registration in TOOLS}
-    needed, extra_tokens = set(needs.called & tools.keys()), 0
-    for name, tool in tools.items():
-        if name in own_names:
-            is_needed = name not in NEEDS or NEEDS[name](needs)
-        else:
-            extra_tokens += count_tool(_offered_spec(tool), _COUNTER)
-            is_needed = extra_tokens <= MAX_DIRECT_EXTRA_TOKENS
-        if is_needed:
-            needed.add(name)
-    return frozenset(needed)
+def _tools_at_once(own: Mapping[str, Tool], others: Mapping[str, Tool], context: ToolContext) -> tuple[str, ...]:
+    """Names of those that a prompt offers: ours that there is something for, then those of connected servers. One
+    query, a second one for a run that began before."""
+    agent, thread, run = context.agent, context.thread, context.run
+    needs = read_needs(agent.pk, agent.participant_id, thread.pk)
+    specs = [_offered_spec(tool) for tool in others.values()]
+    asked = [name for call in earlier_requests(run) for name in asked_for(call, specs)]
+    names = [name for name in own if name in needs.called or name in asked or _is_needed(name, needs)]
+    request = run.trigger.body if run is not None else ""
+    latest = max(needs.called.values(), default=0)
+    called = {**needs.called, **{name: latest + at for at, name in enumerate(asked, start=1)}}
+    return (*names, *choose_at_once(specs, called, title=thread.title, request=request))
 
 
-def _more_tools(names: Sequence[str], context: ToolContext) -> Tool:
-    """The tool that offers one of the others: what it answers takes effect with the next step."""
+def _is_needed(name: str, needs: Needs) -> bool:
+    return name not in NEEDS or NEEDS[name](needs)
 
-    def offer(arguments: dict[str, Any]) -> str:
-        return f"You have {arguments['tool']} from your next step on."
 
-    spec = more_tools_spec(names)
-    return Tool(spec, offer, sources=thread_source(context.thread), effect="own_memory", gate="allowed")
+def _offering_tools(
+    own: Mapping[str, Tool], others: Mapping[str, Tool], at_once: Collection[str], context: ToolContext
+) -> dict[str, Tool]:
+    """The tools that offer those which are not offered at once: by their names, as far as these are not too many."""
+    specs = {name: _offered_spec(tool) for name, tool in (*own.items(), *others.items())}
+    hidden_own = [name for name in own if name not in at_once]
+    hidden_others = [name for name in others if name not in at_once]
+    tools: dict[str, Tool] = {}
+    sources = thread_source(context.thread)
+    are_named = len(own) + len(others) <= MAX_NAMED_TOOLS
+    names = [*hidden_own, *hidden_others] if are_named else hidden_own
+    if names:
+        tools[MORE_TOOLS] = more_tools(names, specs, sources)
+    if hidden_others and not are_named:
+        tools[FIND_TOOL] = find_tool([specs[name] for name in others], hidden_others, sources)
+    return tools
 
 
 def _make_tools(
     registrations: Iterable[ToolRegistration],
     context: ToolContext,
     named_tools: frozenset[str],
-    max_tokens: int,
+    max_tokens: int | None,
     withheld: dict[str, str],
 ) -> dict[str, Tool]:
-    """The tools the agent has, as many as `max_tokens` of definitions hold; the rules that keep others from it are
-    added to `withheld`."""
+    """The tools the agent has, as many as `max_tokens` of definitions hold, None for all; the rules that keep others
+    from it are added to `withheld`."""
     tools: dict[str, Tool] = {}
     tokens_left = max_tokens
     for registration, tool in _permitted_tools(registrations, context, named_tools, withheld):
-        tokens = count_tool(_offered_spec(tool), _COUNTER)
-        if tokens > tokens_left:
-            log.warning("tool_not_offered", tool=registration.name, tokens=tokens, room=tokens_left)
-            continue
-        tokens_left -= tokens
+        if tokens_left is not None:
+            tokens = tokens_of(_offered_spec(tool))
+            if tokens > tokens_left:
+                log.warning("tool_not_offered", tool=registration.name, tokens=tokens, room=tokens_left)
+                continue
+            tokens_left -= tokens
         tools.setdefault(tool.spec.name, tool)
     return tools
 

@@ -53,6 +53,10 @@ class ToolOutcome:
     trust_refusal: str = ""
 
 
+Sources = Callable[[Mapping[str, Any] | None], tuple[CallSource, ...]]
+"""Tells what a call with these arguments is about (`Tool.sources`)."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A tool that an agent may call. Every prompt pays for its `spec`: keep it short.
@@ -71,7 +75,7 @@ class Tool:
     spec: ToolSpec
     run: Callable[[dict[str, Any]], str | ToolOutcome]
     validates_arguments: bool = False
-    sources: Callable[[Mapping[str, Any] | None], tuple[CallSource, ...]] = lambda arguments: ()
+    sources: Sources = lambda arguments: ()
     is_remote: bool = False
     effect: Effect = "own_memory"
     gate: Gate = "allowed"
@@ -116,6 +120,6 @@ def tool_factory(spec: ToolSpec, run: Callable[[ToolContext, dict[str, Any]], st
     return lambda context: Tool(spec, partial(run, context), sources=thread_source(context.thread))
 
 
-def thread_source(thread: Thread) -> Callable[[Mapping[str, Any] | None], tuple[CallSource, ...]]:
+def thread_source(thread: Thread) -> Sources:
     """The sources of a tool whose calls tell of nothing but the thread they are made in."""
     return lambda arguments: (CallSource(ToolSource.Kind.THREAD, thread.pk),)

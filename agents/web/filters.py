@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from django import template
 from django.conf import settings
 
+from agents.runs.error_text import ErrorText, read_error
+
 register = template.Library()
 
 
@@ -18,6 +20,12 @@ def percent_of(part: int, whole: int) -> str:
 def entry(table: Mapping[str, object], key: str) -> object:
     """The table's entry for the key, else the key itself."""
     return table.get(key, key)
+
+
+@register.filter
+def error_text(error: str) -> ErrorText:
+    """An error as a sentence, and what is behind *Details*."""
+    return read_error(error)
 
 
 @register.filter

@@ -138,6 +138,13 @@ def required_scope(view: object, method: str) -> str:
     return scopes.get("GET" if method == "HEAD" else method, "read" if method in SAFE_METHODS else "write")
 
 
+def check_scope(caller: Caller, scope: str) -> None:
+    """Raises Refused where the caller's token does not have the scope."""
+    if scope not in caller.scopes:
+        message = f"This token lacks the scope {scope!r}. Make one that has it, or use another call."
+        raise Refused(message, code="missing_scope")
+
+
 class HasScope(BasePermission):
     """A permission for those who are signed in, with `view.scopes[method]`, else `read` for reading and `write` for
     everything else. Answers before anything is looked up."""
@@ -146,8 +153,5 @@ class HasScope(BasePermission):
         caller = caller_or_none(request)
         if caller is None:
             return False
-        scope = required_scope(view, request.method or "GET")
-        if scope not in caller.scopes:
-            message = f"This token lacks the scope {scope!r}. Make one that has it, or use another call."
-            raise Refused(message, code="missing_scope")
+        check_scope(caller, required_scope(view, request.method or "GET"))
         return True

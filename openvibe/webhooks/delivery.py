@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -22,6 +23,7 @@ from openvibe.chat.api.event_frames import event_data
 from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch
 from openvibe.chat.models import Message
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.text.absolute_links import absolute_links
 from openvibe.webhooks.http_client import AttemptResult, ReceiverConnection
 from openvibe.webhooks.models import LONGEST_DELAY_SECONDS, SECRET_OVERLAP, TEST_KIND, Delivery, Webhook
 from openvibe.webhooks.outbox import write_deliveries
@@ -223,10 +225,13 @@ def _is_there(event: LiveEvent, batch: EventBatch) -> bool:
 
 def _body(delivery: Delivery, event: LiveEvent | None, batch: EventBatch) -> bytes:
     """What the event stream tells with `include=data`; of a test, that it is one."""
+    data: dict[str, Any]
     if event is None:
         data = {"kind": TEST_KIND, "channel": None, "thread": None, "message": None, "data": None}
     else:
         data = event_data(event, delivery.kind, batch)
+        if message := data["data"]:
+            data = {**data, "data": {**message, "body": absolute_links(message["body"], settings.PUBLIC_URL)}}
     return json.dumps({**data, "position": delivery.position}, cls=JSONEncoder, ensure_ascii=False).encode()
 
 

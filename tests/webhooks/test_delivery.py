@@ -95,6 +95,19 @@ def dead_url() -> str:
         return f"http://127.0.0.1:{unused.getsockname()[1]}/"
 
 
+def test_links_to_places_of_ours_lead_there_from_elsewhere(
+    ana: Member, thread: Thread, receiver: Receiver, settings: Settings
+) -> None:
+    settings.PUBLIC_URL = "https://vibe.example"
+    hook(ana, receiver.url)
+    message = say(thread, ana, "See [this](/w/willow/t/12/) and [models](/connect-model/).")
+    send()
+    told = "See [this](https://vibe.example/w/willow/t/12/) and [models](https://vibe.example/connect-model/)."
+    assert [one.body["data"]["body"] for one in receiver.received] == [told]
+    message.refresh_from_db()
+    assert message.body.startswith("See [this](/w/willow"), "what is stored has no address that may change"
+
+
 def test_what_is_said_is_told_once_signed_in_order(ana: Member, thread: Thread, receiver: Receiver) -> None:
     webhook, secret = hook(ana, receiver.url)
     for number in range(3):

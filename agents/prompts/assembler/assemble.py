@@ -18,6 +18,7 @@ from agents.prompts.assembler.items import (
     DroppedItem,
     Item,
     SectionCandidates,
+    dropped_tools,
     left_out_of,
     make_tool_item,
     reachable_tools,
@@ -216,6 +217,7 @@ def _build_prompt(
         included=fit_result.included,
         dropped=(
             *dropped_items(fit_result),
+            *dropped_tools(tools, offered_tools),
             *unseen,
             *hidden_dives,
             *dropped_episodes,

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Literal, cast, get_args
 
-from agents.prompts.assembler.stack import MORE_TOOLS, SECTION_ORDER, STACK, LayerName, SectionName, Slot
+from agents.prompts.assembler.stack import FIND_TOOL, MORE_TOOLS, SECTION_ORDER, STACK, LayerName, SectionName, Slot
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import (
     MESSAGE_OVERHEAD,
@@ -26,6 +26,7 @@ from openvibe.engines.llm.tokens import (
 )
 from openvibe.engines.llm.transcripts import CLOSING
 from openvibe.engines.llm.values import ToolSpec
+from openvibe.engines.text.cleaning import pluralize
 from openvibe.engines.text.includes import CutReason
 from openvibe.engines.text.masking import mask_secrets
 
@@ -42,6 +43,7 @@ DropReason = Literal[
     "not for everybody here",
     "superseded",
     "near copy",
+    "on demand",
     CutReason,
 ]
 
@@ -211,11 +213,24 @@ def make_tool_item(counter: TokenCounter, tool: ToolSpec) -> Item:
 
 
 def reachable_tools(tools: Iterable[ToolSpec]) -> set[str]:
-    """Names of the tools that an agent has: those offered, and those that MORE_TOOLS would offer."""
+    """Names of the tools that an agent has: those offered, and those that MORE_TOOLS and FIND_TOOL would offer."""
     names: set[str] = set()
     for tool in tools:
-        names |= {tool.name} if tool.name != MORE_TOOLS else set(tool.parameters["properties"]["tool"]["enum"])
+        names |= {tool.name} if tool.name not in (MORE_TOOLS, FIND_TOOL) else set(tool.leads_to)
     return names
+
+
+def dropped_tools(tools: Iterable[ToolSpec], offered: Iterable[ToolSpec]) -> list[DroppedItem]:
+    """One line for the tools of connected servers that FIND_TOOL finds, and that stand in no definition; `offered`:
+    those of `tools` that the prompt offers."""
+    offered_names = {tool.name for tool in offered}
+    for tool in tools:
+        if tool.name == FIND_TOOL and (count := len(set(tool.leads_to) - offered_names)):
+            source = f"{pluralize(count, 'tool')} of MCP servers"
+            if FIND_TOOL in offered_names:
+                return [DroppedItem("tool:others", "P0", "tools", f"{source} can be looked for", "", 0, "on demand")]
+            return [DroppedItem("tool:others", "P0", "tools", source, "", 0, "over budget")]
+    return []
 
 
 def section_candidates(

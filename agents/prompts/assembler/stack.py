@@ -121,6 +121,9 @@ MIN_REQUEST_TOKENS = 500
 MORE_TOOLS = "more_tools"
 """The tool that offers another one, which its definition names (`agents.tools.needs`)."""
 
+FIND_TOOL = "find_tool"
+"""The tool that looks for others where there are too many to be named (`agents.tools.offers`)."""
+
 SMALL_WINDOW = 8_000
 """Tokens that a model reads at most for its prompts to leave out what it could not use: what it was asked and what
 bears on that come first. A limit of the caller alone makes no window small."""
@@ -137,7 +140,7 @@ A model of half a billion parameters answers with the workspace's name what the 
 SMALL_WINDOW_TOOL_SKIPS = frozenset(
     (
         *("update_context_block", "log_progress", "work_update", "request_approval"),
-        *("knowledge_search", "knowledge_suggest", "load_skill", "unload_skill", MORE_TOOLS),
+        *("knowledge_search", "knowledge_suggest", "load_skill", "unload_skill", MORE_TOOLS, FIND_TOOL),
     )
 )
 """Tools of our own that such prompts do not offer: those to look at what was said and at files are left."""

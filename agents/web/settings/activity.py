@@ -15,6 +15,7 @@ from django.utils.formats import date_format
 from django.views.decorators.http import require_safe
 
 from agents.agent.models import Agent, Run, Snapshot
+from agents.runs.error_text import read_error
 from agents.statistics.overview import Overview, Tile, read_overview
 from agents.web.access import check_may
 from memory.queries import count_open_feedback, list_feedback, status_label, workspace_compactions, workspace_memories
@@ -131,7 +132,9 @@ def _run_cells(request: WorkspaceRequest, runs: Sequence[Run]) -> Iterable[Seque
     slug = request.workspace.slug
     for run in runs:
         took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
-        state = run.get_state_display() + (f": {run.error or run.error_code}" if run.state == "failed" else "")
+        state = run.get_state_display() + (
+            f": {read_error(run.error).summary or run.error_code}" if run.state == "failed" else ""
+        )
         yield (
             _moment(run.queued_at)._replace(link=reverse("run", args=[slug, run.pk]) if run.pk in visible_ids else ""),
             Cell(run.agent.participant.name, reverse("agent", args=[slug, run.agent.handle])),

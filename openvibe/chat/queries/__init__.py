@@ -45,6 +45,7 @@ from openvibe.chat.queries.conversations import (
 )
 from openvibe.chat.queries.direct_messages import access_recipient, find_direct_thread, list_recipients
 from openvibe.chat.queries.export import EXPORT_TYPES, export_filename, export_thread
+from openvibe.chat.queries.hints import agents_by_hint, threads_by_hint
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
@@ -110,6 +111,7 @@ __all__ = [
     "access_quotes",
     "access_recipient",
     "access_thread",
+    "agents_by_hint",
     "agents_with_access",
     "attachments_of_thread",
     "bearing_pieces",
@@ -156,6 +158,7 @@ __all__ = [
     "scoped_instructions",
     "search_messages",
     "sees_thread",
+    "threads_by_hint",
     "token_owners",
     "visibility_of",
     "visible_threads",

@@ -80,11 +80,13 @@ NO_OPTIONS = CallOptions()
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool offered to a model. `parameters` is a JSON schema of type object."""
+    """A tool offered to a model. `parameters` is a JSON schema of type object. `leads_to`: names of further tools that
+    calls of it offer; models are not sent them."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    leads_to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

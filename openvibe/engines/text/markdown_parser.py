@@ -15,8 +15,9 @@ from markdown_it.token import Token
 _SAFE_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
 OWN_PAGES = frozenset({"/connect-model/"})
 """Pages of OpenVibe that texts which know no workspace link to by their path."""
-_OWN_PLACE_PATTERN = re.compile(r"/w/[a-z0-9-]{1,100}/[tm]/[0-9]{1,18}/")
-"""Threads and messages, by their path: it leads nowhere else."""
+OWN_PLACE = r"/w/[a-z0-9-]{1,100}/[tm]/[0-9]{1,18}/"
+"""The pattern of threads and messages, by their path: it leads nowhere else."""
+_OWN_PLACE_PATTERN = re.compile(OWN_PLACE)
 _BARE_URL_PATTERN = re.compile(r"(?<![\w@/])https?://[^\s<>\"'`|\\^{}\[\]\x00-\x1f\x7f]{1,2000}", re.IGNORECASE)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.tools import Tool
 
 from tests.http_server import serve_http
 
@@ -27,13 +28,16 @@ class Remote:
         self.price = "4 euros"
         self.misbehave: Behaviour | None = None
         self.misbehave_at = "tools/call"
+        self.further_tools: dict[str, str] = {}
+        """Descriptions of tools beside the two, which all take a number and a note."""
+        self._tools: dict[str, Tool] = {}
         self.has_sessions = False
         self.has_handshake = False
         self.is_over = threading.Event()
 
     def app(self) -> Any:
         """A fresh application: the SDK's serves one event loop."""
-        server = MCPServer("shop")
+        server = MCPServer("shop", tools=self._further_tools())
 
         @server.tool(description=self.description)
         def price_of(plant: str) -> str:
@@ -46,6 +50,19 @@ class Remote:
             return f"{count} {plant} ordered."
 
         return server.streamable_http_app(json_response=True, stateless_http=True)
+
+    def _use_of(self, name: str) -> Callable[[int, str], str]:
+        def use(number: int, note: str = "") -> str:
+            self.calls.append((name, {"number": number, "note": note}))
+            return f"{name} took {number}."
+
+        return use
+
+    def _further_tools(self) -> list[Tool]:
+        for name, description in self.further_tools.items():
+            if name not in self._tools:  # each takes some time to make, and every answer needs all of them
+                self._tools[name] = Tool.from_function(self._use_of(name), name=name, description=description)
+        return list(self._tools.values())
 
     async def answer(self, body: bytes, headers: dict[str, str]) -> httpx2.Response:
         app = self.app()

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 import httpx2
+import mcp_types as types
 import pytest
 from django.test import Client as DjangoClient
 from mcp import Client, MCPError
@@ -63,23 +64,24 @@ def test_what_the_token_may_not_is_refused_and_what_its_owner_may_not_see_is_unk
 
     assert "messages_list" in names
     assert "messages_create" not in names
-    assert (refused.is_error, refused.structured_content["code"]) == (True, "missing_scope")
-    assert (unknown.is_error, unknown.structured_content["field"]) == (True, "colour")
-    assert "'colour'" in unknown.content[0].text
+    assert refused.is_error
+    assert refused.content[0].text.endswith("Make one that has it, or use another call. (missing_scope)")
+    assert unknown.is_error
+    assert unknown.content[0].text.startswith("threads_get has no argument 'colour'. It has: thread.")
 
     async def of_a_stranger(client: Client) -> Any:
-        answers = [
+        answers: list[Any] = [
             await client.call_tool("messages_list", {"thread": number})
             for number in (thread.pk, 2**40, "12/../messages")
         ]
         with pytest.raises(MCPError) as error:
             await client.read_resource(f"openvibe://thread/{thread.pk}")
-        return [(answer.is_error, answer.structured_content) for answer in answers], error.value
+        return [(answer.is_error, answer.content[0].text) for answer in answers], error.value
 
     answers, error = visit(cleo.participant, of_a_stranger)
 
     assert answers == [answers[0]] * 3
-    assert answers[0][1]["code"] == "not_found"
+    assert answers[0][1].endswith("(not_found)")
     assert (error.code, error.data["code"]) == (-32002, "not_found")
 
 
@@ -151,6 +153,126 @@ def test_answers_keep_to_the_schemas_that_tools_name(
     answers = visit(vibe.participant, story)
 
     assert [(name, answer.content[0].text) for name, answer in answers if answer.is_error] == []
+
+
+def test_an_error_is_text_alone_whatever_the_schema_of_its_tool_asks_for(
+    visit: Visit, ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    """Other clients hold the structured part of an error against the schema too, and show that it does not fit in place
+    of the sentence."""
+
+    async def story(client: Client) -> list[Any]:
+        tools = await client.list_tools()
+        schemas = {tool.name: tool.output_schema for tool in tools.tools}
+        assert all(schemas.values())
+        answers = [await client.call_tool(name, {"colour": "red"}) for name in schemas]
+        answers.append(await client.call_tool("work_create", {"thread": thread.pk, "kind": "x" * 99}))
+        return answers
+
+    answers = visit(vibe.participant, story)
+
+    assert len(answers) == len(OPERATIONS) + 1
+    assert [answer for answer in answers if not answer.is_error or answer.structured_content is not None] == []
+    assert [answer for answer in answers if [part.type for part in answer.content] != ["text"]] == []
+    *_, last = answers
+    assert "kind: " in last.content[0].text
+    assert "text: " in last.content[0].text
+    assert last.content[0].text.endswith("(invalid, field kind)")
+
+
+COMPLETED = [
+    ("prompt", "mention", "thread", "", ["2", "1"]),
+    ("prompt", "mention", "thread", "rose", ["1"]),
+    ("prompt", "dive", "agent", "@fe", ["fern"]),
+    ("prompt", "dive", "request", "When", []),
+    ("resource", "openvibe://thread/{thread}", "thread", "1", ["1"]),
+    ("resource", "openvibe://context/{thread}/{task}", "task", "m", ["mention"]),
+    ("resource", "openvibe://context/{thread}/{task}", "task", "", ["mention", "thread", "dive", "publish"]),
+    ("resource", "openvibe://knowledge/{entry}", "entry", "prun", ["e"]),
+    ("resource", "openvibe://knowledge/{entry}", "entry", "nothing\x00%", []),
+]
+
+
+def reference(kind: str, name: str) -> types.PromptReference | types.ResourceTemplateReference:
+    return types.PromptReference(name=name) if kind == "prompt" else types.ResourceTemplateReference(uri=name)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_arguments_are_completed_with_what_the_caller_sees(
+    visit: Visit, ana: Member, cleo: Member, channel: Channel, mode: str
+) -> None:
+    fern = factories.make_agent(ana, "fern", level=4, channel=channel)
+    roses = factories.make_thread(channel, ana, title="Roses")
+    bulbs = factories.make_thread(channel, ana, title="Bulbs")
+    entry = factories.make_entry(ana, topic="Pruning")
+    ids = {"1": str(roses.pk), "2": str(bulbs.pk), "e": str(entry.pk)}
+    questions = [
+        (reference(kind, name), {"name": argument, "value": ids.get(value, value)})
+        for kind, name, argument, value, _ in COMPLETED
+    ]
+
+    async def story(client: Client) -> list[list[str]]:
+        assert client.server_capabilities.completions is not None
+        return [(await client.complete(ref, argument)).completion.values for ref, argument in questions]
+
+    answers = visit(fern.participant, story, mode=mode)
+    strangers = visit(cleo.participant, story, mode=mode)
+
+    assert answers == [[ids.get(value, value) for value in expected] for *_, expected in COMPLETED]
+    assert [answer for answer in strangers if {*answer} & {*ids.values()}] == []
+
+
+def test_what_cannot_be_completed_is_refused_by_name(visit: Visit, vibe: Agent) -> None:
+    refs = [
+        (reference("prompt", "sonnet"), "thread"),
+        (reference("prompt", "mention"), "colour"),
+        (reference("resource", "openvibe://shed/{tool}"), "tool"),
+    ]
+
+    async def story(client: Client) -> list[str]:
+        said = []
+        for ref, argument in refs:
+            with pytest.raises(MCPError) as error:
+                await client.complete(ref, {"name": argument, "value": ""})
+            said.append(str(error.value))
+        return said
+
+    sonnet, colour, shed = visit(vibe.participant, story)
+    assert ("'sonnet'" in sonnet, "prompts/list" in sonnet, "'openvibe://shed/{tool}'" in shed) == (True, True, True)
+    assert "There are: thread, request, agent." in colour
+
+    async def complete_thread(client: Client) -> str:
+        with pytest.raises(MCPError) as error:
+            await client.complete(reference("prompt", "mention"), {"name": "thread", "value": ""})
+        return str(error.value)
+
+    assert "(missing_scope)" in visit(vibe.participant, complete_thread, scopes=("write",))
+
+
+def test_of_many_threads_the_newest_hundred_are_proposed(
+    visit: Visit, ana: Member, vibe: Agent, channel: Channel
+) -> None:
+    threads = [factories.make_thread(channel, ana, title=f"Bed {number}") for number in range(101)]
+
+    async def story(client: Client) -> types.Completion:
+        answer = await client.complete(reference("prompt", "mention"), {"name": "thread", "value": "bed"})
+        return answer.completion
+
+    completion = visit(vibe.participant, story)
+    assert completion.values == [str(thread.pk) for thread in threads[:0:-1]]
+    assert (completion.has_more, completion.total) == (True, None)
+
+
+def test_a_level_of_log_messages_is_taken_and_none_are_promised(visit: Visit, vibe: Agent) -> None:
+    async def story(client: Client) -> tuple[object, object]:
+        result = await client.session.send_request(
+            types.SetLevelRequest(params=types.SetLevelRequestParams(level="warning")), types.EmptyResult
+        )
+        return client.server_capabilities.logging, result
+
+    logging, result = visit(vibe.participant, story, mode="legacy")
+    assert logging is None
+    assert isinstance(result, types.EmptyResult)
 
 
 def test_without_a_token_that_holds_clients_are_told_where_to_look(

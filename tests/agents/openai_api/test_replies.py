@@ -2,11 +2,13 @@
 learn that it goes on."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
 from openai.types.chat import ChatCompletionChunk
+from pytest_django.fixtures import Settings
 
 from agents.models import Agent, Run, RunStep
 from agents.openai_api.formats import ChatFormat, Outcome, Piece, ResponseFormat, Thought
@@ -14,11 +16,11 @@ from agents.openai_api.replies import PendingAnswer, ReplyFrames, run_outcome
 from agents.runs.thoughts import STEP_CHANGED
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.viewers import Viewer
-from openvibe.chat.models import Thread
-from openvibe.chat.services import post_message
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import create_reply, post_message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
-from tests.factories import access
+from tests.factories import access, say
 
 Line = dict[str, Any]
 
@@ -46,6 +48,40 @@ def all_pieces(pending: PendingAnswer, *, is_whole: bool = False) -> list[Piece]
 
 
 FENCED = [{"text": '```json\n{"name"'}, {"text": '```json\n{"name": 1}\n```'}, ended('{"name": 1}')]
+
+
+def test_links_to_places_of_ours_are_whole_addresses_as_the_answer_grows_and_when_it_is_over(
+    ana: Member, vibe: Agent, thread: Thread, settings: Settings
+) -> None:
+    settings.PUBLIC_URL = "https://vibe.example"
+    body = "See [it](/w/willow/t/12/), then [Connect a model](/connect-model/)."
+    told = body.replace("](/", "](https://vibe.example/")
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe where?"))
+    reply = create_reply(thread=thread, author=vibe.participant, client_id=f"run:{run.pk}")
+    frames, viewer = ReplyFrames(run.pk, thread.pk, run.trigger_id), Viewer(ana.workspace_id, ana.participant_id)
+    where = (thread.channel_id, thread.pk, reply.pk)
+    event = LiveEvent(1, "message_changed", *where, None, None, None, None, True, False)
+
+    def shown(body: str) -> str:
+        Message.objects.filter(pk=reply.pk).update(body=body)
+        return str(
+            json.loads(
+                frames.frame(event, viewer, EventBatch(ana.workspace_id, 1, [event], wanted_ids=frozenset({reply.pk})))
+            )["text"]
+        )
+
+    lengths = [body.index("w/willow"), body.index("12/)") + 3, body.index("), then") + 1, len(body) - 3, len(body)]
+    assert [shown(body[:length]) for length in lengths] == [
+        "See [it](",
+        "See [it](",
+        "See [it](https://vibe.example/w/willow/t/12/)",
+        "See [it](https://vibe.example/w/willow/t/12/), then [Connect a model](",
+        told,
+    ]
+    Run.objects.filter(pk=run.pk).update(state=Run.State.DONE, reply=reply)
+    outcome = run_outcome(run.pk)
+    assert outcome is not None
+    assert outcome.text == told
 
 
 def test_who_waits_for_all_of_an_answer_hears_nothing_of_what_it_was_before(monkeypatch: pytest.MonkeyPatch) -> None:

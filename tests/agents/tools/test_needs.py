@@ -10,7 +10,8 @@ from agents.agent.access import visible_to
 from agents.models import Agent, Run, ToolCall
 from agents.prompts.assembler.stack import MORE_TOOLS
 from agents.tools import toolbox
-from agents.tools.needs import MAX_DIRECT_EXTRA_TOKENS, NEEDS, SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS
+from agents.tools.needs import NEEDS, SHORT_THREAD_MESSAGES, SHORT_THREAD_TOKENS
+from agents.tools.offers import MAX_DIRECT_EXTRA_TOKENS
 from agents.tools.toolbox import TOOLS, Toolbox
 from agents.tools.values import Tool, ToolContext, ToolRegistration
 from memory.services import create_work_item, log_progress, request_approval

@@ -40,6 +40,34 @@ def test_a_waiting_run_can_be_stopped(ana: Member, vibe: Agent, thread: Thread) 
     assert "Retry" in fragment
 
 
+TRACE = """The command failed (exit code 1).
+Traceback (most recent call last):
+  File "/srv/reed.py", line 9, in <module>
+    raise RuntimeError("<b>The bed is full.</b>")
+RuntimeError: <b>The bed is full.</b>"""
+
+
+def test_a_stack_trace_is_folded_behind_a_sentence_and_kept_whole(ana: Member, vibe: Agent, thread: Thread) -> None:
+    message = say(thread, ana, "@vibe hello?")
+    steps = [{"kind": "failed", "at": timezone.now().isoformat(), "attempt": 1, "error": TRACE}]
+    Run.objects.filter(trigger=message).update(state="failed", error=TRACE, steps=steps, finished_at=timezone.now())
+    run = Run.objects.get(trigger=message)
+    browser, home = signed_in(ana), f"/w/{ana.workspace.slug}"
+    sentence = "The command failed (exit code 1): RuntimeError: &lt;b&gt;The bed is full.&lt;/b&gt;"
+    for path in (f"{home}/m/{message.pk}/", f"{home}/runs/{run.pk}/"):
+        page = browser.get(path, headers=HTMX).content.decode()
+        assert f'<span class="run-error">{sentence}</span>' in page
+        assert page.count("/srv/reed.py") == 1, "behind Details, and nowhere else"
+        folded = page.partition('id="run-error-')[2].partition("</details>")[0]
+        assert "<summary>Details</summary>" in folded
+        assert "/srv/reed.py" in folded
+    profile = browser.get(f"{home}/agents/vibe/").content.decode()
+    assert "/srv/reed.py" not in profile
+    _, secret = issue_token(participant=ana.participant, name="tests", scopes=SCOPES)
+    answer = Client(headers={"Authorization": f"Bearer {secret}"}).get(f"/api/v1/runs/{run.pk}/").json()
+    assert answer["error"] == TRACE
+
+
 def test_a_failed_run_shows_its_reason_and_is_sent_again(
     ana: Member, vibe: Agent, thread: Thread, sent: list[int]
 ) -> None:

@@ -26,7 +26,7 @@ from agents.prompts.assembler.items import (
     section_candidates,
 )
 from agents.prompts.assembler.sections.request import PromptRequest, author_trust, read_once
-from agents.prompts.assembler.stack import MORE_TOOLS
+from agents.prompts.assembler.stack import FIND_TOOL, MORE_TOOLS
 from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.chat.models import Message
@@ -66,6 +66,9 @@ MIN_WORK_TOKENS = 1_000
 TOOL_RESULT_TOKENS = 250
 """Tokens of one answer of a tool that stand in a later prompt."""
 
+MAX_CHANGED_TOOLS = 20
+"""Tools that are named as new or gone."""
+
 SELF_REPORTING_TOOLS = (
     "log_progress",
     "work_update",
@@ -74,6 +77,7 @@ SELF_REPORTING_TOOLS = (
     "load_skill",
     "unload_skill",
     MORE_TOOLS,
+    FIND_TOOL,
 )
 """What they did stands in prompts itself: their answers would keep out what other tools found."""
 
@@ -334,6 +338,12 @@ def _tool_result_item(counter: TokenCounter, row: ToolResultRow, time: str) -> I
     return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted", time=time)
 
 
+def _some_names(names: set[str]) -> str:
+    """The names, the first MAX_CHANGED_TOOLS of them."""
+    others = len(names) - MAX_CHANGED_TOOLS
+    return ", ".join([*sorted(names)[:MAX_CHANGED_TOOLS], *([f"and {others} more"] if others > 0 else [])])
+
+
 def _tool_change_items(counter: TokenCounter, before: PreviousAnswerRow | None, now: Iterable[str]) -> list[Item]:
     """A line when the agent has other tools than when it answered here last."""
     if before is None:
@@ -341,8 +351,8 @@ def _tool_change_items(counter: TokenCounter, before: PreviousAnswerRow | None, 
     current, previous = set(map(one_line, now)), set(map(one_line, before.tool_names))
     if current == previous:
         return []
-    gain_text = f"you now have {', '.join(sorted(current - previous))}" if current - previous else ""
-    loss_text = f"you no longer have {', '.join(sorted(previous - current))}" if previous - current else ""
+    gain_text = f"you now have {_some_names(current - previous)}" if current - previous else ""
+    loss_text = f"you no longer have {_some_names(previous - current)}" if previous - current else ""
     changes = "; ".join(filter(None, (gain_text, loss_text)))
     text = f"Your tools have changed since your last answer here: {changes}."
     return [_row_item(counter, text, "tools", "tools", "OpenVibe", "semi_trusted")]
