@@ -40,6 +40,7 @@ SAME_PROPERTIES: Final[dict[str, str]] = {
     "SeenItem": "Item",
     "SeenLayer": "Layer",
     "RunContext": "Assembled",
+    "RunRead": "Assembled",
     "WorkspaceSettings": "Workspace",
     "MemoryTool": "Tool",
     "BlockTool": "Tool",
@@ -349,6 +350,7 @@ PROPERTIES: Final[dict[str, str]] = {
     "RunStep.arguments": "What the tool was called with, as text; at most 20,000 characters.",
     "RunStep.result": "What the tool answered, as text; at most 20,000 characters.",
     "RunStep.seconds": "How long it took.",
+    "HeardMessage.author": "The name of who said it.",
     "FinishRequest.model": "The model that wrote the answer, as people are to read it.",
     # Schedules
     "Schedule.agent": "The handle of the agent that posts.",
