@@ -44,8 +44,7 @@ class Migration(migrations.Migration):
             model_name="run",
             name="heard_seq",
             field=models.PositiveBigIntegerField(
-                help_text="Number of the newest message of the thread that it was shown, where it answers elsewhere.",
-                null=True,
+                help_text="Number of the newest message of the thread that it was shown, or could have been.", null=True
             ),
         ),
         migrations.AddField(
@@ -65,6 +64,14 @@ class Migration(migrations.Migration):
                 on_delete=django.db.models.deletion.CASCADE,
                 related_name="+",
                 to="agents.run",
+            ),
+        ),
+        migrations.AddField(
+            model_name="snapshot",
+            name="told_at",
+            field=models.DateTimeField(
+                help_text="When it was made anew, or something was added that the run was told in its course.",
+                null=True,
             ),
         ),
         migrations.AddConstraint(

@@ -165,9 +165,9 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     is_posted = run is not None and run.state == Run.State.DONE and not run.attempt and task != Run.Task.PUBLISH
     if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED) and not is_posted:
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
+    if (run is None or is_posted) and (other := answering_run(agent, message)):
+        raise Conflict(f"You heard this message in run {other}, which answers it.", code="answered")
     if run is not None and is_posted:  # that was a word in between
-        if other := answering_run(run):
-            raise Conflict(f"You heard this message in run {other}, which answers it.", code="answered")
         run.reply = None
     if message.is_deleted:
         raise _deleted_error()
@@ -273,13 +273,12 @@ def keep_context(*, run: Run, prompt: Prompt) -> None:
 @transaction.atomic
 def tell_heard(*, run: Run) -> Told:
     """What people said since the run read its context, or since the last such call, for its agent's model: it counts as
-    heard. Raises Conflict where the run is over, or is a draft, which hears nobody."""
+    heard. Nothing for a draft. Raises Conflict where the run is over."""
     current = lock_external_run(run)
-    if not hears_people(current):
-        raise Conflict("A draft is written from what was said before it. Finish it.", code="hears_nobody")
     interrupt, current.heard_at = current.interrupt_requested_at is not None, timezone.now()
     model = Snapshot.objects.filter(run=run).values_list("model", flat=True).first()
-    heard = read_unheard(current, heard_until(current), counter_for(model or OFFLINE_MODEL))
+    counter = counter_for(model or OFFLINE_MODEL)
+    heard = read_unheard(current, heard_until(current), counter) if hears_people(current) else None
     current.interrupt_requested_at = None
     if heard is not None:
         keep_heard(current, heard, reply_length=reply_state(current).length)

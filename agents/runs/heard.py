@@ -13,9 +13,10 @@ from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Length
 from django.utils import timezone
 
-from agents.agent.models import HeardMessage, Run
+from agents.agent.models import Agent, HeardMessage, Run
 from agents.prompts.assembler.assemble import told_text
 from agents.prompts.assembler.items import Item
 from agents.prompts.assembler.sections.history import LaterMessageRow, later_item
@@ -127,11 +128,12 @@ def forget_heard(run: Run, *, reply_length: int) -> None:
         lost.delete()
 
 
-def answering_run(run: Run) -> int | None:
-    """The run that heard what this one was to answer, and answered it."""
-    heard = HeardMessage.objects.filter(message=run.trigger_id, run__agent=run.agent_id)
-    answered = Q(run__state=Run.State.DONE) | Q(run__state=Run.State.STOPPED)
-    return heard.filter(answered).order_by("-run").values_list("run", flat=True).first()
+def answering_run(agent: Agent, message: Message) -> int | None:
+    """The run of the agent that heard the message and has answered it; None where none did."""
+    heard = HeardMessage.objects.filter(message=message, run__agent=agent)
+    went_on = Q(run__state=Run.State.STOPPED, reply_length__lt=Length("run__reply__body"))
+    answered = heard.filter(Q(run__state=Run.State.DONE) | went_on)
+    return answered.order_by("-run").values_list("run", flat=True).first()
 
 
 def _tell(rows: Sequence[tuple[Any, ...]], counter: TokenCounter, max_tokens: int) -> Heard:
@@ -173,7 +175,7 @@ def _said_by_people() -> QuerySet[Message]:
 
 
 def _said_to(participant_id: int) -> Q:
-    """Not to other agents alone."""
+    """What is not said to other agents alone."""
     named = Mention.objects.filter(message=OuterRef("pk")).order_by()
     agents = named.filter(participant__kind=Participant.Kind.AGENT)
     return Q(Exists(named.filter(participant=participant_id))) | ~Q(Exists(agents))

@@ -129,6 +129,12 @@ def test_changed_instructions_constraints_and_feedback_are_sent_once(
     third, after = turn(api, say(thread, ana, "@reed thanks"), second)
     assert not any(words in text_of(after) for words in ("one line", "brand", "Name the roses"))
 
+    for words in ("Answer in two lines.", "Answer in one line."):
+        thread.instructions = words
+        thread.save(update_fields=["instructions"])
+        third, changed = turn(api, say(thread, ana, "@reed and again?"), third)
+        assert words in text_of(changed), "what was said last is what holds"
+
     thread.instructions = ""
     thread.save(update_fields=["instructions"])
     _, last = turn(api, say(thread, ana, "@reed bye"), third)

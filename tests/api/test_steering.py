@@ -9,10 +9,11 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from agents.agent.services import update_answering
-from agents.models import Agent, Run
+from agents.models import Agent, Run, Snapshot
+from agents.prompts.snapshots.store import load_content
 from agents.runs.recovery import recover_runs
 from openvibe.chat.models import Channel, Dive, Message, Thread
-from openvibe.chat.services import delete_message, start_dive, update_message
+from openvibe.chat.services import delete_message, erase_texts, start_dive, update_message
 from openvibe.engines.jobs.models import JobRun
 from openvibe.workspaces.models import Member
 from tests import factories
@@ -120,7 +121,7 @@ def test_what_was_heard_counts_as_read_for_the_session(api: Api, ana: Member, ru
 
 
 def test_a_call_that_is_sent_again_gets_the_same_words(api: Api, ana: Member, run: Run, thread: Thread) -> None:
-    """Its answer may have been lost on the way."""
+    """The answer to a call may be lost on the way."""
     say(thread, ana, "Only the climbers.")
     first = hear(api, run, Idempotency_Key="hear-1")
     assert first["messages"]
@@ -157,6 +158,17 @@ def test_a_stop_after_more_words_ends_what_was_heard_too(
     assert (state_of(mention), state_of(late)) == ("done", "queued")
 
 
+def test_what_was_heard_in_a_thread_that_it_follows_is_not_answered_again(
+    api: Api, ana: Member, reed: Agent, run: Run, thread: Thread
+) -> None:
+    thread.following_agents.add(reed.participant)
+    aside = say(thread, ana, "And the ivy?")
+    hear(api, run)
+    finish(api, run, body="In March, the ivy in June.")
+    assert is_problem(api.post("runs/", {"message": aside.pk}), 409, "answered")
+    assert begin(api, say(thread, ana, "Thanks."))
+
+
 def test_who_is_heard(api: Api, ana: Member, ben: Member, vibe: Agent, run: Run, thread: Thread) -> None:
     say(thread, ana, "@vibe what do you think?")
     gone = say(thread, ana, "Never mind.")
@@ -182,7 +194,7 @@ def test_all_that_is_said_in_a_dive_is_heard_but_by_its_draft(
     publish = Run.objects.get(pk=begin(api, Message.objects.get(pk=draft["id"])))
     say(dive.thread, ana, "Make it short.")
     assert write(api, publish, 0, "## Headline")["unheard"] == 0
-    assert is_problem(api.post(f"runs/{publish.pk}/heard/", {"attempt": 1}), 409, "hears_nobody")
+    assert hear(api, publish) == {"messages": [], "heard": [], "interrupt": False}
     assert is_problem(by_ana.post(f"runs/{publish.pk}/interrupt/"), 409, "nothing_new")
 
 
@@ -209,6 +221,19 @@ def test_long_talk_is_told_in_parts_the_oldest_first(api: Api, ana: Member, run:
     while told := hear(api, run)["heard"]:
         heard += [each["id"] for each in told]
     assert heard == said
+
+
+def test_what_a_run_heard_hours_after_its_context_leaves_the_stored_prompt_with_its_message(
+    api: Api, ana: Member, run: Run, thread: Thread
+) -> None:
+    Snapshot.objects.update(created_at=timezone.now() - timedelta(hours=5))
+    said = say(thread, ana, "The shed's code is tulip, fourth drawer.")
+    hear(api, run)
+    assert "tulip" in str(load_content(Snapshot.objects.get(run=run)))
+    delete_message(message=said, by=access(ana))
+    erase_texts()
+    erase_texts(now=timezone.now() + timedelta(minutes=1))
+    assert "tulip" not in str(load_content(Snapshot.objects.get(run=run)))
 
 
 # --- long work ---------------------------------------------------------------------------------------------

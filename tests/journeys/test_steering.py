@@ -1,4 +1,4 @@
-"""People go on talking while an agent elsewhere works: it hears them, they see that it did, and Interrupt is at hand."""
+"""People go on talking while an agent elsewhere works: it hears them, and they see that it did."""
 
 import re
 from typing import Any

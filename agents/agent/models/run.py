@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
@@ -74,7 +75,7 @@ class Run(Job):
         null=True, help_text="Somebody wants it to go on with what was said since; empty again once it has heard that."
     )
     heard_seq = models.PositiveBigIntegerField(
-        null=True, help_text="Number of the newest message of the thread that it was shown, where it answers elsewhere."
+        null=True, help_text="Number of the newest message of the thread that it was shown, or could have been."
     )
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
@@ -382,6 +383,12 @@ class ToolSource(models.Model):
         return f"{self.kind}:{self.ref}"
 
 
+class SnapshotQuerySet(models.QuerySet["Snapshot"]):
+    def written_since(self, moment: datetime) -> SnapshotQuerySet:
+        """Those that may hold what was said after that."""
+        return self.filter(Q(created_at__gte=moment) | Q(told_at__gte=moment))
+
+
 class Snapshot(models.Model):
     """What one run saw: every item in the prompt and every item left out, with reasons.
 
@@ -418,6 +425,11 @@ class Snapshot(models.Model):
         help_text="The run whose session it goes on with: it holds what is new since then alone. Empty: it is whole.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    told_at = models.DateTimeField(
+        null=True, help_text="When it was made anew, or something was added that the run was told in its course."
+    )
+
+    objects: ClassVar[models.Manager[Snapshot]] = SnapshotQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"{self.tokens} / {self.budget} tokens"

@@ -289,7 +289,7 @@ def _continued(request: PromptRequest, prompt: Prompt, fit_result: FitResult, se
         prompt,
         messages=messages,
         included=new.included,
-        dropped=tuple(item for item in prompt.dropped if item.key not in session.by_key),
+        dropped=tuple(item for item in prompt.dropped if item.key not in session.latest),
         tokens=tokens,
         continues=session.run_id,
         after_attempt=session.attempt,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agents.prompts.assembler.items import FitResult, Item, is_shortened
+from agents.prompts.assembler.items import FitResult, Item
 from agents.prompts.assembler.render import DATA_NOTICE, render, sent_tokens
 from agents.prompts.assembler.sections.history import UNFINISHED_SIGN
 from openvibe.engines.llm.fences import unescape_text
@@ -24,6 +24,8 @@ HeadFacts = Mapping[str, str]
 on."""
 
 _AGE = re.compile(r"\((?:just now|\d+ (?:minute|hour|day)s? ago)\)")
+_CUT = re.compile(r"\[… [^\]]* …\]")
+"""What stands in place of what was cut."""
 _BINDING = frozenset(("instructions", "constraints"))
 _FORM_OF_TASK = "instructions:draft"
 """The form that one task asks for; it is no instruction that was taken back where another task is asked."""
@@ -41,42 +43,32 @@ class Session:
     left_out: frozenset[str]
     own_ids: frozenset[int]
     head: HeadFacts
-    by_key: Mapping[str, list[Item]] = field(init=False, repr=False, compare=False)
+    latest: Mapping[str, Item] = field(init=False, repr=False, compare=False)
+    """What it was shown last of each key: that is what it goes by."""
 
     def __post_init__(self) -> None:
-        by_key: dict[str, list[Item]] = {}
-        for item in self.items:
-            by_key.setdefault(item.key, []).append(item)
-        object.__setattr__(self, "by_key", by_key)
+        object.__setattr__(self, "latest", {item.key: item for item in self.items})
 
     def has_read(self, item: Item) -> bool:
         """Whether all that the item says was shown to it, or said by it."""
         kind, _, number = item.key.partition(":")
         if kind == "message" and number.isdecimal() and int(number) in self.own_ids:
             return True
-        earlier = self.by_key.get(item.key, [])
-        if item.section == "dives" and earlier:  # a headline of what stood there
-            return any(each.text for each in earlier)
-        if kind == "middle":
-            message = self.by_key.get(f"message:{number}", [])
-            return _is_among(item, earlier) or any(each.text and not is_shortened(each) for each in message)
-        return _is_among(item, earlier)
+        earlier = self.latest.get(item.key)
+        if earlier is not None and earlier.text and (item.section == "dives" or _holds(_words(earlier), _words(item))):
+            return True  # of the result of a dive the headline, too
+        message = self.latest.get(f"message:{number}") if item.section == "recall" else None
+        return message is not None and bool(message.text) and not _CUT.search(_words(message))  # passages of it
 
 
-def _is_among(item: Item, earlier: Iterable[Item]) -> bool:
-    words = _words(item)
-    return any(each.text and _holds(each, _words(each), item, words) for each in earlier)
-
-
-def _holds(earlier: Item, read_words: str, item: Item, words: str) -> bool:
-    """Whether an earlier item says what this one does; the whole of a message holds its head and tail, too."""
-    if read_words == words:
+def _holds(read: str, words: str) -> bool:
+    """Whether what was read says this too; the whole of a text holds its head and tail, too."""
+    if read == words:
         return True
-    if not item.key.startswith("message:") or is_shortened(earlier) or not is_shortened(item):
+    cut = _CUT.search(words)
+    if cut is None or _CUT.search(read):
         return False
-    head, _, rest = words.partition("[… cut here:")
-    _, _, tail = rest.partition("…]")
-    return read_words.startswith(head.strip()) and read_words.endswith(tail.strip())
+    return read.startswith(words[: cut.start()].strip()) and read.endswith(words[cut.end() :].strip())
 
 
 def _words(item: Item) -> str:
@@ -99,7 +91,7 @@ def why_whole(session: Session, fit_result: FitResult, left_out: Iterable[str], 
     if changes:
         return f"Changed since: {join_words(changes)}."
     keys = {item.key for item in fit_result.included}
-    known_keys = session.left_out | session.by_key.keys()
+    known_keys = session.left_out | session.latest.keys()
     if any(key.startswith("summary:") and key not in known_keys for key in keys):
         return "The thread was compacted since."
     standing_keys = keys | set(left_out) | {_FORM_OF_TASK}
@@ -115,7 +107,7 @@ def continue_session(session: Session, fit_result: FitResult) -> FitResult:
     those that it began with, and is offered others beside its prompts."""
     items = [item for item in fit_result.included if item.section != "tools"]
     included = tuple(item for item in items if item.section in ("request", "situation") or not session.has_read(item))
-    dropped = tuple(item for item in fit_result.dropped if item.key not in session.by_key)
+    dropped = tuple(item for item in fit_result.dropped if item.key not in session.latest)
     return replace(fit_result, included=included, dropped=dropped)
 
 

@@ -98,7 +98,7 @@ def store_snapshot(run: Run, prompt: Prompt, *, is_new: bool = False) -> None:
         "history_start": prompt.history_start,
     }
     keys = [item.key for item in prompt.included]
-    is_stored = not is_new and Snapshot.objects.filter(run=run).update(**values)
+    is_stored = not is_new and Snapshot.objects.filter(run=run).update(**values, told_at=timezone.now())
     if not is_stored:
         Snapshot.objects.create(run=run, **values)
         _count_episode_uses(key_ids(keys, "episode"))
@@ -115,7 +115,7 @@ def add_to_snapshot(run: Run, items: Sequence[Item], message: ChatMessage, token
     for item in items:
         counts[item.layer] += item.tokens
     counts["frame"] += tokens - sum(item.tokens for item in items)
-    snapshot.layers, snapshot.tokens = dict(counts), snapshot.tokens + tokens
+    snapshot.layers, snapshot.tokens, snapshot.told_at = dict(counts), snapshot.tokens + tokens, timezone.now()
     snapshot.sections = dict(Counter(snapshot.sections) + Counter(section_tokens(items)))
     snapshot.included_count += len(items)
     try:
@@ -126,7 +126,7 @@ def add_to_snapshot(run: Run, items: Sequence[Item], message: ChatMessage, token
         content["messages"].append({"role": message.role, "content": message.content, "images": ""})
         content["items"] += _rows(Item, items)
         snapshot.content = pack_content(content)
-    snapshot.save(update_fields=["layers", "tokens", "sections", "included_count", "content"])
+    snapshot.save(update_fields=["layers", "tokens", "sections", "included_count", "content", "told_at"])
 
 
 def snapshot_counts(prompt: Prompt) -> dict[str, Any]:
@@ -238,11 +238,10 @@ def erase_from_snapshots(erased: ErasedText) -> int:
     Emptied are the message itself, summaries of it, what tools answered, work that was taken from it, and whatever
     repeats it word for word.
     """
-    snapshots = Snapshot.objects.select_for_update(of=("self",)).filter(
-        _quoting_runs("run__", erased.thread_id, erased.message_id),
-        content__isnull=False,
-        created_at__gte=erased.quotable_since,
+    snapshots = Snapshot.objects.written_since(erased.quotable_since).filter(
+        _quoting_runs("run__", erased.thread_id, erased.message_id), content__isnull=False
     )
+    snapshots = snapshots.select_for_update(of=("self",))
     changed_count = 0
     for snapshot in snapshots.order_by("pk").iterator(chunk_size=20):
         was_there = partial(_tells_of, erased=erased) if snapshot.created_at <= erased.erased_at else _tells_of_nothing

@@ -23,7 +23,7 @@ from openvibe.engines.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, is_whole, meanwhile, reply_of, told
-from tests.engines.llm.scripted_client import RecordedCall, ScriptedAnswer, ScriptedModel
+from tests.engines.llm.scripted_client import RecordedCall, ScriptedAnswer, ScriptedModel, ScriptedReply
 from tests.factories import access, say
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,7 +105,8 @@ def test_a_mention_that_was_heard_is_answered_as_ever_where_nothing_came_of_it(
     def dies(_: object) -> str:
         raise WorkerDied
 
-    last = {"model": ModelUnavailable("Away."), "worker": dies, "stop": stops}[ending]
+    endings: dict[str, ScriptedReply] = {"model": ModelUnavailable("Away."), "worker": dies, "stop": stops}
+    last = endings[ending]
     if ending == "worker":
         with pytest.raises(WorkerDied):
             told(run, first, last)
