@@ -23,7 +23,6 @@ from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.agent.permissions import reply_denied_reason
 from agents.prompts.assembler.assemble import OFFLINE_MODEL, Prompt, assemble
 from agents.prompts.assembler.continuation import Session
-from agents.prompts.assembler.sections.history import LaterMessageRow
 from agents.prompts.snapshots.sessions import read_session
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.heard import (
@@ -44,6 +43,7 @@ from agents.runs.thoughts import remove_steps
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Dive, Message
+from openvibe.chat.queries import MessageSaid
 from openvibe.chat.services import check_not_archived, create_reply, finish_reply
 from openvibe.engines.jobs.jobs import JobLost
 from openvibe.engines.llm.tokens import count_tokens, counter_for
@@ -74,12 +74,12 @@ class ReplyState(NamedTuple):
     attempt: int = 0
 
 
-class Told(NamedTuple):
+class HeardReport(NamedTuple):
     """What an agent elsewhere is told of: the message for its model, None where there is nothing, the messages that it
     is made of, and whether somebody pressed Interrupt."""
 
     message: ChatMessage | None
-    heard: tuple[LaterMessageRow, ...]
+    heard: tuple[MessageSaid, ...]
     interrupt: bool
 
 
@@ -165,7 +165,7 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     is_posted = run is not None and run.state == Run.State.DONE and not run.attempt and task != Run.Task.PUBLISH
     if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED) and not is_posted:
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
-    if (run is None or is_posted) and (other := answering_run(agent, message)):
+    if (run is None or is_posted) and (other := answering_run(agent, message.pk)):
         raise Conflict(f"You heard this message in run {other}, which answers it.", code="answered")
     if run is not None and is_posted:  # that was a word in between
         run.reply = None
@@ -271,7 +271,7 @@ def keep_context(*, run: Run, prompt: Prompt) -> None:
 
 
 @transaction.atomic
-def tell_heard(*, run: Run) -> Told:
+def tell_heard(*, run: Run) -> HeardReport:
     """What people said since the run read its context, or since the last such call, for its agent's model: it counts as
     heard. Nothing for a draft. Raises Conflict where the run is over."""
     current = lock_external_run(run)
@@ -283,7 +283,7 @@ def tell_heard(*, run: Run) -> Told:
     if heard is not None:
         keep_heard(current, heard, reply_length=reply_state(current).length)
     current.save(update_fields=["heard_at", *HEARD_FIELDS])
-    return Told(heard.message if heard else None, heard.rows if heard else (), interrupt)
+    return HeardReport(heard.message if heard else None, heard.rows if heard else (), interrupt)
 
 
 @transaction.atomic

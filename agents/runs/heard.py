@@ -9,10 +9,8 @@ is done, or stopped after more words. Until then it only waits, so nothing that 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Length
 from django.utils import timezone
 
@@ -24,18 +22,13 @@ from agents.prompts.snapshots.store import add_to_snapshot
 from agents.runs.client_tools import client_turn_of
 from agents.runs.steps import add_step
 from agents.runs.thoughts import emit_step
-from openvibe.chat.models import Attachment, Image, Mention, Message
-from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal, row_columns
+from openvibe.chat.queries import MessageSaid, count_said_since, said_messages, said_since
 from openvibe.engines.llm.tokens import TokenCounter, count_message
 from openvibe.engines.llm.values import ChatMessage
-from openvibe.workspaces.models import Participant
 
-MAX_HEARD_MESSAGES, HEARD_MESSAGE_TOKENS, HEARD_TOKENS = 30, 1_200, 4_000
-"""The limits of what one look tells, the oldest first: how many messages, tokens of one, and tokens in all. The next
-look tells the rest."""
-
-MAX_FILE_NAMES = 5
-"""Files of a message, and images, that are named with it."""
+HEARD_MESSAGE_TOKENS, HEARD_TOKENS = 1_200, 4_000
+"""The limits of what one look tells, the oldest first: tokens of one message, and tokens in all. The next look tells
+the rest."""
 
 MIN_HEARD_TOKENS = 200
 """Tokens that the first message of a look keeps, head and tail of a longer one, whatever room there is."""
@@ -47,7 +40,7 @@ class Heard:
     that it was made of."""
 
     items: tuple[Item, ...]
-    rows: tuple[LaterMessageRow, ...]
+    rows: tuple[MessageSaid, ...]
     message: ChatMessage
     tokens: int
 
@@ -64,23 +57,20 @@ def hears_people(run: Run) -> bool:
 def read_unheard(run: Run, after_seq: int, counter: TokenCounter, max_tokens: int = HEARD_TOKENS) -> Heard | None:
     """What people said after message `after_seq` and the run may be told now, within about `max_tokens`; None where
     there is nothing. One query."""
-    query = _unheard_private if _is_private(run) else _unheard_public
-    rows = query.rows(*_place(run, after_seq))
-    return _tell(rows, counter, max_tokens) if rows else None
+    messages = said_since(run.thread_id, after_seq, to=_addressee(run))
+    return _tell(messages, counter, max_tokens) if messages else None
 
 
 def read_heard(run: Run, message_ids: Iterable[int], counter: TokenCounter) -> tuple[Item, ...]:
     """What the run was told, as it stands now. One query."""
-    rows = _messages_by_id.rows(array_literal(message_ids))
-    return tuple(_make_item(row, counter, HEARD_MESSAGE_TOKENS) for row in rows)
+    return tuple(_make_item(message, counter, HEARD_MESSAGE_TOKENS) for message in said_messages(message_ids))
 
 
 def count_unheard(run: Run) -> int:
     """How many messages of people the run was not told of. One query; none where it hears nobody."""
     if not hears_people(run):
         return 0
-    query = _count_private if _is_private(run) else _count_public
-    return sum(count for (count,) in query.rows(*_place(run, heard_until(run))))
+    return count_said_since(run.thread_id, heard_until(run), to=_addressee(run))
 
 
 def heard_until(run: Run) -> int:
@@ -128,93 +118,33 @@ def forget_heard(run: Run, *, reply_length: int) -> None:
         lost.delete()
 
 
-def answering_run(agent: Agent, message: Message) -> int | None:
+def answering_run(agent: Agent, message_id: int) -> int | None:
     """The run of the agent that heard the message and has answered it; None where none did."""
-    heard = HeardMessage.objects.filter(message=message, run__agent=agent)
+    heard = HeardMessage.objects.filter(message=message_id, run__agent=agent)
     went_on = Q(run__state=Run.State.STOPPED, reply_length__lt=Length("run__reply__body"))
     answered = heard.filter(Q(run__state=Run.State.DONE) | went_on)
     return answered.order_by("-run").values_list("run", flat=True).first()
 
 
-def _tell(rows: Sequence[tuple[Any, ...]], counter: TokenCounter, max_tokens: int) -> Heard:
+def _tell(messages: Sequence[MessageSaid], counter: TokenCounter, max_tokens: int) -> Heard:
     limit = min(HEARD_MESSAGE_TOKENS, max(max_tokens, MIN_HEARD_TOKENS))
     items: list[Item] = []
-    for row in rows:
-        item = _make_item(row, counter, limit)
+    for said in messages:
+        item = _make_item(said, counter, limit)
         if items and sum(each.tokens for each in items) + item.tokens > max_tokens:
             break
         items.append(item)
     message = ChatMessage("user", told_text(items), ends_stable_part=True)
-    told = tuple(LaterMessageRow._make(row[:-2]) for row in rows[: len(items)])
-    return Heard(tuple(items), told, message, count_message(message, counter))
+    return Heard(tuple(items), tuple(messages[: len(items)]), message, count_message(message, counter))
 
 
-def _make_item(row: tuple[Any, ...], counter: TokenCounter, max_tokens: int) -> Item:
-    *columns, files, images = row
-    message = LaterMessageRow._make(columns)
-    return later_item(counter, message, max_tokens, is_own=False, file_names=(*files, *images))
+def _make_item(said: MessageSaid, counter: TokenCounter, max_tokens: int) -> Item:
+    row = LaterMessageRow._make(said[: len(LaterMessageRow._fields)])
+    return later_item(counter, row, max_tokens, is_own=False, file_names=(*said.file_names, *said.image_names))
 
 
-def _place(run: Run, after_seq: int) -> tuple[int, ...]:
-    place = (run.thread_id, after_seq)
-    return place if _is_private(run) else (*place, run.agent.participant_id)
-
-
-def _is_private(run: Run) -> bool:
-    """Whether all that is said there is said to the agent: a dive, or direct messages."""
-    return run.thread.parent_id is not None or run.thread.channel.is_direct
-
-
-_COLUMNS = row_columns(LaterMessageRow, author="author__label", author_kind="author__kind")
-
-
-def _said_by_people() -> QuerySet[Message]:
-    """What people said, as prompts may hold it."""
-    said = Message.objects.filter(kind=Message.Kind.TEXT, author__kind=Participant.Kind.MEMBER, deleted_at=None)
-    return said.filter(state=Message.State.COMPLETE).exclude(body="").order_by("seq")
-
-
-def _said_to(participant_id: int) -> Q:
-    """What is not said to other agents alone."""
-    named = Mention.objects.filter(message=OuterRef("pk")).order_by()
-    agents = named.filter(participant__kind=Participant.Kind.AGENT)
-    return Q(Exists(named.filter(participant=participant_id))) | ~Q(Exists(agents))
-
-
-def _rows(messages: QuerySet[Message]) -> QuerySet[Any, Any]:
-    """The columns of a `_Row`."""
-    files = Attachment.objects.filter(message=OuterRef("pk")).order_by("pk").values("name")[:MAX_FILE_NAMES]
-    images = Image.objects.filter(message=OuterRef("pk")).order_by("pk").values("name")[:MAX_FILE_NAMES]
-    return messages.annotate(file_names=ArraySubquery(files), image_names=ArraySubquery(images)).values_list(
-        *_COLUMNS, "file_names", "image_names"
-    )
-
-
-def _count(messages: QuerySet[Message]) -> QuerySet[Any, Any]:
-    return messages.order_by().values("thread").annotate(count=Count("pk")).values_list("count")
-
-
-@CompiledQuery
-def _unheard_private(thread_id: int, after_seq: int) -> QuerySet[Any, Any]:
-    return _rows(_said_by_people().filter(thread=thread_id, seq__gt=after_seq))[:MAX_HEARD_MESSAGES]
-
-
-@CompiledQuery
-def _unheard_public(thread_id: int, after_seq: int, participant_id: int) -> QuerySet[Any, Any]:
-    said = _said_by_people().filter(_said_to(participant_id), thread=thread_id, seq__gt=after_seq)
-    return _rows(said)[:MAX_HEARD_MESSAGES]
-
-
-@CompiledQuery
-def _messages_by_id(ids: int) -> QuerySet[Any, Any]:
-    return _rows(_said_by_people().filter(pk__any_of=ids))
-
-
-@CompiledQuery
-def _count_private(thread_id: int, after_seq: int) -> QuerySet[Any, Any]:
-    return _count(_said_by_people().filter(thread=thread_id, seq__gt=after_seq))
-
-
-@CompiledQuery
-def _count_public(thread_id: int, after_seq: int, participant_id: int) -> QuerySet[Any, Any]:
-    return _count(_said_by_people().filter(_said_to(participant_id), thread=thread_id, seq__gt=after_seq))
+def _addressee(run: Run) -> int | None:
+    """The participant to whom it has to be said; None where all that is said there is said to the agent: a dive, and
+    direct messages."""
+    is_private = run.thread.parent_id is not None or run.thread.channel.is_direct
+    return None if is_private else run.agent.participant_id

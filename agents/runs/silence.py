@@ -20,7 +20,7 @@ from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import add_step
 from agents.runs.store import emit_reply_changed, emit_run_changed
 from openvibe.chat.queries import sees_thread
-from openvibe.engines.jobs.models import JobRun
+from openvibe.engines.jobs.job_runs import newest_starts
 from openvibe.engines.text.cleaning import pluralize
 
 BATCH_SIZE = 200
@@ -122,8 +122,7 @@ def _is_busy(run: Run) -> bool:
 def listening_since(now: datetime) -> datetime | None:
     """The time since which this server can have heard agents, where it was away shortly before: it swept no runs then.
     None where it was not. Silence counts from then on."""
-    sweeps = JobRun.objects.filter(task=SWEEP_TASK).order_by("-started_at")
-    times = [now, *sweeps.values_list("started_at", flat=True)[:SWEEPS_LOOKED_AT]]
+    times = [now, *newest_starts(SWEEP_TASK, SWEEPS_LOOKED_AT)]
     gaps = [later - earlier for later, earlier in pairwise(times)]
     if not gaps:
         return None

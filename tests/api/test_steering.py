@@ -14,12 +14,11 @@ from agents.prompts.snapshots.store import load_content
 from agents.runs.recovery import recover_runs
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import delete_message, erase_texts, start_dive, update_message
-from openvibe.engines.jobs.models import JobRun
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
-from tests.factories import access, say
+from tests.factories import JobRunFactory, access, say
 
 
 @pytest.fixture
@@ -279,12 +278,7 @@ def test_a_question_waits_as_long_as_its_agent_answers_another_one_there(
 def sweeps(*seconds_ago: int) -> None:
     now = timezone.now()
     for seconds in seconds_ago:
-        JobRun.objects.create(
-            task="agents.sweep_runs",
-            task_id=f"sweep-{seconds}",
-            state=JobRun.State.DONE,
-            started_at=now - timedelta(seconds=seconds),
-        )
+        JobRunFactory.create(task="agents.sweep_runs", started_at=now - timedelta(seconds=seconds))
 
 
 def test_silence_is_counted_from_when_the_server_was_back(api: Api, run: Run, settings: Settings) -> None:

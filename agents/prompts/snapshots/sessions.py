@@ -8,7 +8,7 @@ from agents.prompts.assembler.continuation import Session
 from agents.prompts.assembler.items import Item
 from agents.prompts.snapshots.content import UnreadableContent, unpack_content
 from agents.prompts.snapshots.store import message_ids
-from openvibe.chat.models import Message
+from openvibe.chat.queries import has_deleted
 
 MAX_PROMPTS = 200
 """Prompts that one session is followed back through; a longer one begins anew, with the whole context."""
@@ -42,7 +42,7 @@ def read_session(run: Run, after_run: int) -> Session | str:
     items = [Item(**entry) for content in contents for entry in content["items"]]
     own_ids = frozenset(reply for _, reply in rows.values() if reply is not None)
     read_ids = message_ids(item.key for item in items) | own_ids
-    if Message.objects.filter(pk__in=read_ids, deleted_at__isnull=False).exists():
+    if has_deleted(read_ids):
         return "A message that it had read was deleted since."
     return Session(
         run_id=after_run,

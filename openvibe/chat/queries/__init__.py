@@ -48,6 +48,7 @@ from openvibe.chat.queries.export import EXPORT_TYPES, export_filename, export_t
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
+from openvibe.chat.queries.people_messages import MessageSaid, count_said_since, has_deleted, said_messages, said_since
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
@@ -85,6 +86,7 @@ __all__ = [
     "ImportNote",
     "MessageHit",
     "MessageQuotes",
+    "MessageSaid",
     "NamedAgent",
     "Piece",
     "QuoteView",
@@ -113,6 +115,7 @@ __all__ = [
     "bearing_pieces",
     "best_messages",
     "chosen_notification_level",
+    "count_said_since",
     "cut_excerpt",
     "day_start",
     "export_filename",
@@ -123,6 +126,7 @@ __all__ = [
     "find_places",
     "has_attachments",
     "has_channel",
+    "has_deleted",
     "has_thread",
     "including_instructions",
     "list_channel_threads",
@@ -149,6 +153,8 @@ __all__ = [
     "read_link_previews",
     "read_sidebar",
     "read_surroundings",
+    "said_messages",
+    "said_since",
     "saved_messages",
     "scoped_instructions",
     "search_messages",
