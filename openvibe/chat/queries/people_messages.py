@@ -9,8 +9,8 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from openvibe.chat.models import Attachment, Image, Mention, Message
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal, row_columns
-from openvibe.workspaces.models import Participant
 
+MEMBER, AGENT = "member", "agent"  # kinds of participants
 MAX_MESSAGES, MAX_FILE_NAMES = 30, 5
 """The most messages that are read at once, the oldest first, and files of one that are named with it, images too."""
 
@@ -60,13 +60,13 @@ def has_deleted(message_ids: Iterable[int]) -> bool:
 
 def _said() -> QuerySet[Message]:
     """What people said, as prompts may hold it."""
-    said = Message.objects.filter(kind=Message.Kind.TEXT, author__kind=Participant.Kind.MEMBER, deleted_at=None)
+    said = Message.objects.filter(kind=Message.Kind.TEXT, author__kind=MEMBER, deleted_at=None)
     return said.filter(state=Message.State.COMPLETE).exclude(body="").order_by("seq")
 
 
 def _is_said_to(participant_id: int) -> Q:
     named = Mention.objects.filter(message=OuterRef("pk")).order_by()
-    agents = named.filter(participant__kind=Participant.Kind.AGENT)
+    agents = named.filter(participant__kind=AGENT)
     return Q(Exists(named.filter(participant=participant_id))) | ~Q(Exists(agents))
 
 
