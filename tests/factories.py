@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import cache
 from io import BytesIO
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
@@ -35,6 +36,7 @@ from openvibe.chat.images import make_image
 from openvibe.chat.models import Attachment, Channel, ChannelMembership, Message, StoredFile, Thread
 from openvibe.chat.services import post_message
 from openvibe.engines.database.prepared_statements import fetch_prepared
+from openvibe.engines.jobs.models import JobRun
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
@@ -68,6 +70,16 @@ class RowFactory(DjangoModelFactory[ModelT]):
     @classmethod
     def _create(cls, model_class: type[ModelT], *_arguments: object, **fields: Any) -> ModelT:
         return insert(model_class(**fields))
+
+
+class JobRunFactory(RowFactory[JobRun]):
+    """A run of a recurring job that is over."""
+
+    class Meta:
+        model = JobRun
+
+    task_id = LazyFunction(lambda: str(uuid4()))
+    state = JobRun.State.DONE
 
 
 class UserFactory(RowFactory[User]):

@@ -5,7 +5,7 @@ from typing import Any, get_args
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from agents.agent.models import Agent, Effort, KnowledgeUse, Run, RunStep, SoulVersion, ToolCall
+from agents.agent.models import MAX_RUN_MINUTES, Agent, Effort, KnowledgeUse, Run, RunStep, SoulVersion, ToolCall
 from agents.agent.soul.rules import RULE_PLACES
 from agents.prompts.assembler.items import DropReason
 from agents.runs.reported_steps import MAX_STEP_CHARACTERS
@@ -28,7 +28,10 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
     class Meta:
         model = Agent
-        fields = ("id", "handle", "name", "level", "active", "soul", "answers_itself", "daily_token_budget", "effort")
+        fields = (
+            *("id", "handle", "name", "level", "active", "soul", "answers_itself", "daily_token_budget", "effort"),
+            "run_minutes",
+        )
         read_only_fields = fields
 
 
@@ -47,6 +50,12 @@ class AgentChange(serializers.Serializer[Any]):
         choices=Effort.choices,
         allow_blank=True,
         help_text="How long its model may think before it answers, where it can be told. Empty: as the model does.",
+    )
+    run_minutes = WholeNumberField(
+        required=False,
+        min_value=1,
+        max_value=MAX_RUN_MINUTES,
+        help_text="Minutes that one answer may take where a program elsewhere writes it; then it fails.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -159,6 +168,35 @@ class RunContextIn(AttemptIn):
     model = serializers.CharField(
         required=False, allow_null=True, default=None, max_length=120, help_text="Whose tokens are counted."
     )
+    after_run = IdField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="The run whose context the session read last that is to go on: what is new since is enough for it.",
+    )
+
+
+class ToolCallOut(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    name = serializers.CharField()
+    arguments = serializers.CharField(help_text="JSON, as text.")
+
+
+class PromptImageOut(serializers.Serializer[Any]):
+    """An image of a message of a prompt; which one it is, its line in the message says."""
+
+    name = serializers.CharField(help_text="Empty in a prompt that is stored.")
+    width = serializers.IntegerField(help_text="Pixels.")
+    height = serializers.IntegerField(help_text="Pixels.")
+    description = serializers.CharField(help_text="As a person wrote it; empty in a prompt that is stored.")
+
+
+class PromptMessageOut(serializers.Serializer[Any]):
+    role = serializers.CharField(help_text="system, user, assistant or tool.")
+    content = serializers.CharField()
+    tool_calls = ToolCallOut(many=True)
+    tool_call_id = serializers.CharField(allow_null=True)
+    images = PromptImageOut(many=True, help_text="Sent with the message.")
 
 
 class ReplyPieceIn(AttemptIn):
@@ -172,6 +210,34 @@ class ReplyStateOut(serializers.Serializer[Any]):
     state = ChoiceField(choices=Run.State.choices, help_text="`stopped`: people want no more words.")
     reply = serializers.IntegerField(source="reply_id", allow_null=True, help_text="The message, once it has words.")
     length = serializers.IntegerField(help_text="Characters of the reply by now: the next offset.")
+    unheard = serializers.IntegerField(
+        help_text="Messages of people in the thread, said since its context, that it was not told of (`heard/`)."
+    )
+    interrupt = serializers.BooleanField(
+        help_text="Somebody pressed Interrupt: it is to end its turn now and go on with what `heard/` tells."
+    )
+
+    attempt = serializers.IntegerField(help_text="The one that holds: what is sent names it.")
+
+
+class ResumeIn(AttemptIn):
+    rewrite = serializers.BooleanField(
+        default=False,
+        help_text="The words so far go, and the reply is written anew from offset 0. Else they stay and are followed.",
+    )
+
+
+class HeardMessageOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField(help_text="Of the message.")
+    author = serializers.CharField()
+
+
+class HeardOut(serializers.Serializer[Any]):
+    """What people said meanwhile. `messages` are for the model, after all that it has read; none: nothing is new."""
+
+    messages = PromptMessageOut(many=True)
+    heard = HeardMessageOut(many=True, help_text="The messages of the thread that they are made of.")
+    interrupt = serializers.BooleanField(help_text="Somebody pressed Interrupt since the last such call.")
 
 
 class FinishIn(AttemptIn):
@@ -192,10 +258,22 @@ class FinishIn(AttemptIn):
     output_tokens = WholeNumberField(
         required=False, allow_null=True, default=None, min_value=0, max_value=MAX_TOKENS, help_text="Else counted here."
     )
+    cached_tokens = WholeNumberField(
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=0,
+        max_value=MAX_TOKENS,
+        help_text="Of `input_tokens`, those that its provider read from a cache. Left out: nobody knows.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs["body"] is not None and attrs["error"] is not None:
             raise serializers.ValidationError({"error": "Send the whole answer, or why there is none, not both."})
+        if attrs["cached_tokens"] is not None and attrs["cached_tokens"] > (attrs["input_tokens"] or 0):
+            raise serializers.ValidationError(
+                {"cached_tokens": "They are part of input_tokens: say those too, and no more of them than there are."}
+            )
         return attrs
 
 
@@ -274,29 +352,6 @@ class AssembleIn(serializers.Serializer[Any]):
     )
 
 
-class ToolCallOut(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    name = serializers.CharField()
-    arguments = serializers.CharField(help_text="JSON, as text.")
-
-
-class PromptImageOut(serializers.Serializer[Any]):
-    """An image of a message of a prompt; which one it is, its line in the message says."""
-
-    name = serializers.CharField(help_text="Empty in a prompt that is stored.")
-    width = serializers.IntegerField(help_text="Pixels.")
-    height = serializers.IntegerField(help_text="Pixels.")
-    description = serializers.CharField(help_text="As a person wrote it; empty in a prompt that is stored.")
-
-
-class PromptMessageOut(serializers.Serializer[Any]):
-    role = serializers.CharField(help_text="system, user, assistant or tool.")
-    content = serializers.CharField()
-    tool_calls = ToolCallOut(many=True)
-    tool_call_id = serializers.CharField(allow_null=True)
-    images = PromptImageOut(many=True, help_text="Sent with the message.")
-
-
 class ToolOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField()
@@ -350,6 +405,16 @@ class AssembledOut(serializers.Serializer[Any]):
     prefix_shared = serializers.IntegerField(
         allow_null=True, help_text="Tokens in common with the start of the prompt before; null where there was none."
     )
+
+
+class RunReadOut(AssembledOut):
+    """What an agent elsewhere reads for a run. `tools` are all that it has, also where the session knows them."""
+
+    is_continuation = serializers.BooleanField(
+        help_text="Whether `messages` hold only what is new since the context of `after_run`, each once. False: all of "
+        "it, for a session that begins."
+    )
+    continuation = serializers.CharField(help_text="What is new, or why it is the whole context, as a sentence.")
 
 
 class SeenCallOut(serializers.Serializer[Any]):

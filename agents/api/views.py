@@ -20,16 +20,20 @@ from agents.api.serializers import (
     AgentOut,
     AssembledOut,
     AssembleIn,
+    AttemptIn,
     CacheHistoryOut,
     CacheQuery,
     FinishIn,
+    HeardOut,
     ReplyPieceIn,
     ReplyStateOut,
+    ResumeIn,
     RunContextIn,
     RunContextOut,
     RunDetailOut,
     RunIn,
     RunOut,
+    RunReadOut,
     RunsQuery,
     RunStepIn,
     RunStepOut,
@@ -39,17 +43,20 @@ from agents.api.serializers import (
     UseOut,
 )
 from agents.prompts.assembler.assemble import assemble
-from agents.prompts.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
+from agents.prompts.snapshots.redaction import message_payload, prompt_payload, read_snapshot, visible_tool_calls
 from agents.prompts.snapshots.store import shared_prefix_with_last_run
 from agents.runs.external import (
     ReportedUsage,
     append_words,
+    assemble_for_session,
     begin_external_run,
     fail_external_run,
     finish_external_run,
     keep_context,
+    resume_external_run,
+    tell_heard,
 )
-from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
+from agents.runs.lifecycle import interrupt_run, regenerate_run, retry_run, stop_run
 from agents.runs.reported_steps import report_step
 from agents.runs.steps import read_reasoning
 from agents.runs.timeline import run_timeline
@@ -110,8 +117,8 @@ class OneAgent(ApiView):
 
     @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
     def patch(self, request: Request, handle: str) -> Response:
-        """Set its trust level, with a note for the audit trail, who writes its answers, what it may use in a day, and
-        how long its model may think.
+        """Set its trust level, with a note for the audit trail, who writes its answers, what it may use in a day, how
+        long its model may think, and how long one answer may take where its program writes it.
 
         Owners and admins; what is left out stays. A level holds from its next prompt on.
         """
@@ -124,6 +131,7 @@ class OneAgent(ApiView):
                 answers_itself=changes.get("answers_itself"),
                 daily_token_budget=changes.get("daily_token_budget"),
                 effort=changes.get("effort"),
+                run_minutes=changes.get("run_minutes"),
             )
             if "level" in changes:
                 set_trust_level(agent=agent, by=access, level=changes["level"], note=changes["note"])
@@ -241,8 +249,10 @@ class Runs(ApiView):
     @idempotent
     def post(self, request: Request) -> Response:
         """Begin to answer a message: agents that answer themselves. 409 `being_written` while they write in its thread
-        already, `answered` afterwards; a run that failed is begun anew. Where people pressed Retry or Regenerate, or
-        asked for a dive's draft, it is that run, which was `queued`."""
+        already: `run` then says which run that is, its attempt and how long its reply is, to go on with it after your
+        program was begun again (`resume/`). 409 `answered` afterwards, also where another run of yours heard the
+        message and answered it; a run that failed is begun anew. Where people pressed Retry or Regenerate, or asked for
+        a dive's draft, it is that run, which was `queued`."""
         access, data = request_access(request), self.validated_body(RunIn)
         agent = _access_own_agent(access)
         run = begin_external_run(agent=agent, message=access_message(access, data["message"]))
@@ -282,26 +292,65 @@ class RunContext(ApiView):
         }
         return Response(RunContextOut(payload).data)
 
-    @extend_schema(operation_id="runs_read", request=RunContextIn, responses=AssembledOut)
+    @extend_schema(operation_id="runs_read", request=RunContextIn, responses=RunReadOut)
     def post(self, request: Request, pk: int) -> Response:
-        """Assemble what the agent reads for a run that it began, and keep it as what the run saw."""
+        """Assemble what the agent reads for a run that it began, and keep it as what the run saw. With `after_run` only
+        what is new for the session that read that run's context, where it can go on."""
         data, access = self.validated_body(RunContextIn), request_access(request)
         run = _access_begun_run(access, pk, data.pop("attempt"))
         tools = () if run.task == Run.Task.PUBLISH else Toolbox.for_agent(run.agent, run.thread).offered_specs
-        prompt = assemble(agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, tools=tools, **data)
+        prompt = assemble_for_session(run=run, tools=tools, **data)
         keep_context(run=run, prompt=prompt)
         shared = Snapshot.objects.values_list("prefix_shared", flat=True).get(run=run)
-        return Response(AssembledOut(prompt_payload(prompt, shared, access)).data)
+        payload = prompt_payload(prompt, shared, access)
+        facts = {"is_continuation": prompt.continues is not None, "continuation": prompt.continuation}
+        return Response(RunReadOut({**payload, **facts}).data)
 
 
 class Reply(ApiView):
     @extend_schema(operation_id="runs_write", request=ReplyPieceIn, responses=ReplyStateOut)
     def patch(self, request: Request, pk: int) -> Response:
         """The next words of a reply, for everyone who looks, or a sign of life. Sent again they are taken once. 409
-        `wrong_offset`: others stand there; `run_over`: the run failed or is done."""
+        `wrong_offset`: others stand there; `run_over`: the run failed or is done. The answer says whether people
+        stopped it, said anything that it was not told of, or want it to hear that at once."""
         data, access = self.validated_body(ReplyPieceIn), request_access(request)
         run = _access_begun_run(access, pk, data["attempt"])
         return Response(ReplyStateOut(append_words(run=run, offset=data["offset"], words=data["body"])).data)
+
+
+class HeardInRun(ApiView):
+    @extend_schema(operation_id="runs_hear", request=AttemptIn, responses=HeardOut)
+    @idempotent
+    def post(self, request: Request, pk: int) -> Response:
+        """What people said in the thread since the run read its context, or since the last such call, as a prompt has
+        it, each once; nothing new: no messages. It counts as heard: the reply says whom the run heard, and a mention
+        among it is answered by this run and gets none of its own. 409 `run_over` once the run is over."""
+        access = request_access(request)
+        told = tell_heard(run=_access_begun_run(access, pk, self.validated_body(AttemptIn)["attempt"]))
+        heard = [{"id": row.pk, "author": row.author} for row in told.heard]
+        messages = [message_payload(told.message)] if told.message else []
+        return Response(HeardOut({"messages": messages, "heard": heard, "interrupt": told.interrupt}).data)
+
+
+class InterruptRun(ApiView):
+    @extend_schema(operation_id="runs_interrupt", request=None, responses=RunOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Have a run under way hear at once what people said since. People only. 409 `nothing_new` where they said
+        nothing that it was not told of, `not_working` where it is not under way."""
+        access = request_access(request)
+        interrupt_run(run=_access_run(access, pk), by=access)
+        return Response(RunOut(_access_run(access, pk)).data)
+
+
+class ResumeRun(ApiView):
+    @extend_schema(operation_id="runs_resume", request=ResumeIn, responses=ReplyStateOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Go on with an unfinished run of yours after your program was begun again, as the next attempt: the answer
+        says which, and how long the reply is. Another process that still writes it is told `run_over`. 409 `run_over`
+        where the run is over, or `attempt` is not the newest."""
+        data, access = self.validated_body(ResumeIn), request_access(request)
+        run = _access_begun_run(access, pk, data["attempt"])
+        return Response(ReplyStateOut(resume_external_run(run=run, is_rewritten=data["rewrite"])).data)
 
 
 class RunSteps(ApiView):
@@ -322,7 +371,7 @@ class FinishRun(ApiView):
         """The answer is whole, or failed with an `error`. A run that people stopped stays stopped."""
         data, access = self.validated_body(FinishIn), request_access(request)
         run = _access_begun_run(access, pk, data["attempt"])
-        usage = ReportedUsage(data["model"], data["input_tokens"], data["output_tokens"])
+        usage = ReportedUsage(data["model"], data["input_tokens"], data["output_tokens"], data["cached_tokens"])
         if data["error"] is None:
             finish_external_run(run=run, words=data["body"], usage=usage)
         else:

@@ -135,6 +135,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     session = RunSession(
         run, reply, client, limit, block_stamps, changes_read, readers, client_tools, specs, find_fallback, options
     )
+    session.heard_seq = prompt.last_seq
     session.answer.finished_rounds += filter(None, [reply.body])
     reassemble = Reassembly(
         assemble_prompt,

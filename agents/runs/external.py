@@ -2,27 +2,41 @@
 
 The agent begins a run for a message that is meant for it, and sends the words of its reply as it writes them. Whatever
 it sends names the run's attempt and where the words go, so that a call sent twice, or by a process that lost the run,
-changes nothing. A person's Stop ends the run at once; the agent is told with its next words.
+changes nothing. A person's Stop ends the run at once; the agent is told with its next words, as of what people say
+meanwhile and of Interrupt. A process that was begun again goes on with the run of the one before
+(`resume_external_run`).
 
 What people ask it for waits as a run that is queued, from the transaction of the message on. Of another try, another
 answer or a draft its events tell the agent of the message once more, and it begins the run as any other. A message that
 it posts in place of that is the answer, too. Nobody waits for ever (`fail_silent_runs`)."""
 
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from agents.agent.access import visible_to
 from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.agent.permissions import reply_denied_reason
-from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.assembler.assemble import OFFLINE_MODEL, Prompt, assemble
+from agents.prompts.assembler.continuation import Session
+from agents.prompts.snapshots.sessions import read_session
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.error_text import read_error
-from agents.runs.programs import programs_heard_at
+from agents.runs.heard import (
+    HEARD_FIELDS,
+    answering_run,
+    count_unheard,
+    end_heard_runs,
+    forget_heard,
+    heard_until,
+    hears_people,
+    keep_heard,
+    read_unheard,
+)
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
 from agents.runs.store import clean_reply_body, emit_reply_changed, replace_earlier_answers
@@ -30,36 +44,44 @@ from agents.runs.thoughts import remove_steps
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Dive, Message
-from openvibe.chat.queries import sees_thread
+from openvibe.chat.queries import MessageSaid
 from openvibe.chat.services import check_not_archived, create_reply, finish_reply
 from openvibe.engines.jobs.jobs import JobLost
-from openvibe.engines.llm.tokens import count_tokens
+from openvibe.engines.llm.tokens import count_tokens, counter_for
+from openvibe.engines.llm.values import ChatMessage, ToolSpec
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.models import Participant
 
 MAX_ERROR_CHARACTERS = 2_000
 END_STEPS: dict[str, StepKind] = {"done": "done", "failed": "failed", "stopped": "stopped"}
-BATCH_SIZE = 200
-CONNECT_SECONDS = 45.0
-"""How long a run waits before it is said that its program was not heard since."""
+NOT_BEGUN = "not_begun"
 MAX_LATENESS = timedelta(hours=1)
 """How long after it failed a message that the agent posts is still the answer of a run that was not begun."""
-NOT_CONNECTED, NOT_BEGUN = "not_connected", "not_begun"
-NOT_CONNECTED_MESSAGE = "Its program is not connected. The question waits for it up to {minutes} min, then it fails."
 RUN_REQUESTED = "run_requested"
 """The event that asks an agent elsewhere. Nobody else is told."""
-START_TIMEOUT_MESSAGE = (
-    "{name} runs elsewhere and did not begin within {minutes} min. See that its program is running, then press Retry."
-)
 
 
 class ReplyState(NamedTuple):
-    """How far a reply is: the run's state, the reply's id once it has words, and its length in characters."""
+    """How far a reply is: the run's state, the reply's id once it has words, and its length in characters. `unheard`:
+    how many messages of people it was not told of; `interrupt`: whether somebody wants it to hear them now. `attempt`:
+    the one that holds now."""
 
     state: str
     reply_id: int | None
     length: int
+    unheard: int = 0
+    interrupt: bool = False
+    attempt: int = 0
+
+
+class HeardReport(NamedTuple):
+    """What an agent elsewhere is told of: the message for its model, None where there is nothing, the messages that it
+    is made of, and whether somebody pressed Interrupt."""
+
+    message: ChatMessage | None
+    heard: tuple[MessageSaid, ...]
+    interrupt: bool
 
 
 class ReportedUsage(NamedTuple):
@@ -68,6 +90,7 @@ class ReportedUsage(NamedTuple):
     model: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int | None = None
 
 
 def queue_external_run(run: Run) -> None:
@@ -110,7 +133,7 @@ def begin_external_run(*, agent: Agent, message: Message) -> Run:
                 raise Refused(reason, code="agent_silent")
             return _create_or_restart(agent, message, run, task)
     except IntegrityError:  # two processes of the agent began at once
-        raise _unfinished_answer_error() from None
+        raise _unfinished_answer_error(_runs_under_way(agent, message).first()) from None
 
 
 def _lock_latest(agent: Agent, message: Message) -> Run | None:
@@ -143,13 +166,14 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     is_posted = run is not None and run.state == Run.State.DONE and not run.attempt and task != Run.Task.PUBLISH
     if run is not None and run.state in (Run.State.DONE, Run.State.STOPPED) and not is_posted:
         raise Conflict("This message is answered, or people stopped the answer.", code="answered")
+    if (run is None or is_posted) and (other := answering_run(agent, message.pk)):
+        raise Conflict(f"You heard this message in run {other}, which answers it.", code="answered")
     if run is not None and is_posted:  # that was a word in between
         run.reply = None
     if message.is_deleted:
         raise _deleted_error()
-    is_here = Q(state__in=RUNS.active) | (Q(state=Run.State.QUEUED) & RUNS.condition)
-    if Run.objects.filter(is_here, agent=agent, thread=message.thread_id).exists():
-        raise _unfinished_answer_error()
+    if under_way := _runs_under_way(agent, message).first():
+        raise _unfinished_answer_error(under_way)
     if run is None:
         run = Run(
             workspace_id=agent.workspace_id,
@@ -162,10 +186,12 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     now = timezone.now()
     run.state, run.attempt, run.error, run.error_code = Run.State.READING, run.attempt + 1, "", ""
     run.heard_at = run.queued_at = run.started_at = now
-    run.finished_at = run.stop_requested_at = run.first_word_at = None
+    run.finished_at = run.stop_requested_at = run.first_word_at = run.interrupt_requested_at = None
+    run.heard_seq = message.seq
     add_step(run, "claimed", attempt=run.attempt)
     run.save()
     remove_steps(run)
+    run.heard_messages.all().delete()
     return run
 
 
@@ -173,8 +199,63 @@ def _deleted_error() -> Conflict:
     return Conflict("The message was deleted. There is nothing to answer.", code="deleted")
 
 
-def _unfinished_answer_error() -> Conflict:
-    return Conflict("An answer of yours is being written in this thread. Finish it first.", code="being_written")
+def _runs_under_way(agent: Agent, message: Message) -> QuerySet[Run]:
+    """The agent's runs in the message's thread that have to end before another is begun."""
+    is_here = Q(state__in=RUNS.active) | (Q(state=Run.State.QUEUED) & RUNS.condition)
+    return Run.objects.filter(is_here, agent=agent, thread=message.thread_id).select_related("reply").order_by("pk")
+
+
+def _unfinished_answer_error(run: Run | None) -> Conflict:
+    """Says which run it is, so that a process that was begun again can go on with it."""
+    facts = {}
+    if run is not None and run.is_external:
+        heard_at = run.heard_at.isoformat() if run.heard_at else None
+        facts = {"run": {"id": run.pk, "message": run.trigger_id, "heard_at": heard_at, **_place_in_reply(run)}}
+    message = "An answer of yours is being written in this thread. Finish it first, or go on with it (resume)."
+    return Conflict(message, code="being_written", facts=facts)
+
+
+def _place_in_reply(run: Run) -> dict[str, object]:
+    state = reply_state(run)
+    return {"attempt": run.attempt, "state": state.state, "reply": state.reply_id, "length": state.length}
+
+
+@transaction.atomic
+def resume_external_run(*, run: Run, is_rewritten: bool) -> ReplyState:
+    """The run goes on in the hands of another process of its agent, as its next attempt: the process before, if it
+    still lives, is told `run_over`. The words so far stay, to be followed from their length on; `is_rewritten`: they
+    go, and the reply is written anew from its first character.
+
+    What people had said and nothing was written after is told again. Raises Conflict where the run is over.
+    """
+    current = lock_external_run(run)
+    reply = current.reply if current.state == Run.State.WRITING else None
+    forget_heard(current, reply_length=0 if is_rewritten or reply is None else len(reply.body))
+    current.attempt, current.heard_at = current.attempt + 1, timezone.now()
+    if is_rewritten and reply is not None:
+        current.reply = create_reply(thread=current.thread, author=current.agent.participant, client_id=f"run:{run.pk}")
+    if is_rewritten:
+        remove_steps(current)
+    add_step(current, "continued", attempt=current.attempt)
+    current.save(update_fields=["attempt", "heard_at", "heard_seq", "interrupt_requested_at", "steps"])
+    emit_reply_changed(current)
+    return reply_state(current)
+
+
+def assemble_for_session(*, run: Run, after_run: int | None, tools: Sequence[ToolSpec], **options: Any) -> Prompt:
+    """What the agent reads for the run: what is new for the session that read the context of `after_run`, where it can
+    go on; else all of it. `options`: `budget` and `model`, as of `assemble`."""
+    session = "A session begins." if after_run is None else read_session(run, after_run)
+    prompt = assemble(
+        agent=run.agent,
+        thread=run.thread,
+        task=run.task,
+        request=run.trigger,
+        tools=tools,
+        session=session if isinstance(session, Session) else None,
+        **options,
+    )
+    return prompt if isinstance(session, Session) else replace(prompt, continuation=session)
 
 
 @transaction.atomic
@@ -185,9 +266,25 @@ def keep_context(*, run: Run, prompt: Prompt) -> None:
     if current.trigger.is_deleted:  # read anew: it took a moment to assemble
         raise _deleted_error()
     store_snapshot(run, prompt)
-    current.heard_at = timezone.now()
+    current.heard_at, current.heard_seq = timezone.now(), prompt.last_seq
     add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens)
-    current.save(update_fields=["heard_at", "steps"])
+    current.save(update_fields=["heard_at", "heard_seq", "steps"])
+
+
+@transaction.atomic
+def tell_heard(*, run: Run) -> HeardReport:
+    """What people said since the run read its context, or since the last such call, for its agent's model: it counts as
+    heard. Nothing for a draft. Raises Conflict where the run is over."""
+    current = lock_external_run(run)
+    interrupt, current.heard_at = current.interrupt_requested_at is not None, timezone.now()
+    model = Snapshot.objects.filter(run=run).values_list("model", flat=True).first()
+    counter = counter_for(model or OFFLINE_MODEL)
+    heard = read_unheard(current, heard_until(current), counter) if hears_people(current) else None
+    current.interrupt_requested_at = None
+    if heard is not None:
+        keep_heard(current, heard, reply_length=reply_state(current).length)
+    current.save(update_fields=["heard_at", *HEARD_FIELDS])
+    return HeardReport(heard.message if heard else None, heard.rows if heard else (), interrupt)
 
 
 @transaction.atomic
@@ -223,7 +320,7 @@ def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
         reply.body = body + new
     current.heard_at = timezone.now()
     current.save(update_fields=["state", "reply", "heard_at", "first_word_at"])
-    return ReplyState(current.state, current.reply_id if reply else None, len(body) + len(new))
+    return reply_state(current)._replace(length=len(body) + len(new))
 
 
 def _create_reply(run: Run) -> Message:
@@ -234,7 +331,11 @@ def _create_reply(run: Run) -> Message:
 
 
 def reply_state(run: Run) -> ReplyState:
-    return ReplyState(run.state, run.reply_id, len(run.reply.body) if run.reply else 0)
+    reply = None if run.state == Run.State.READING else run.reply
+    place = (run.state, reply.pk if reply else None, len(reply.body) if reply else 0)
+    if run.is_over:
+        return ReplyState(*place, attempt=run.attempt)
+    return ReplyState(*place, count_unheard(run), run.interrupt_requested_at is not None, run.attempt)
 
 
 @transaction.atomic
@@ -292,77 +393,49 @@ def _end(
     most = run.agent.daily_token_budget  # nobody checks what it says: it must not use up the whole workspace's
     run.input_tokens = min(run.input_tokens + tokens, most)
     run.output_tokens = min(run.output_tokens + output_tokens, most)
+    if usage.cached_tokens is not None:
+        run.cached_tokens = min((run.cached_tokens or 0) + usage.cached_tokens, run.input_tokens)
     run.state, run.model, run.finished_at = state, usage.model or run.model, timezone.now()
     if reply is not None:
         step = {"attempt": run.attempt, "tokens": tokens, "output_tokens": output_tokens}
-        add_step(run, "answered", **step)
+        add_step(run, "answered", **step, cached_tokens=usage.cached_tokens)
     add_step(
         run, END_STEPS[state], attempt=run.attempt, by=by, error=read_error(run.error).summary[:STEP_ERROR_CHARACTERS]
     )
+    run.interrupt_requested_at = None
     run.save()
+    if state == Run.State.DONE:
+        end_heard_runs(run)
+    elif state == Run.State.STOPPED:
+        end_heard_runs(run, min_length=len(body))
+    _begin_waiting_anew(run)
+
+
+def _begin_waiting_anew(run: Run) -> None:
+    """What the agent was asked there meanwhile can be begun from now on: its minutes to do so are counted from now."""
+    waiting = Run.objects.filter(EXTERNAL_RUNS.condition, state=Run.State.QUEUED, agent=run.agent_id)
+    waiting.filter(thread=run.thread_id).update(heard_at=timezone.now())
 
 
 def _prompt_tokens(run: Run) -> int:
-    """Tokens of the prompt that this attempt was given; that of an earlier one was counted at its end."""
-    if not any(step["kind"] == "assembled" and step.get("attempt") == run.attempt for step in run.steps):
+    """Tokens of the prompt that was given since the run was begun, which another process may have gone on with; that of
+    an attempt that ended was counted at its end."""
+    kinds = [step["kind"] for step in run.steps]
+    if "assembled" not in kinds or "claimed" in kinds[::-1][: kinds[::-1].index("assembled")]:
         return 0
     return Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
 
 
 def lock_external_run(run: Run) -> Run:
-    """The run, locked, as long as it is this attempt's. Raises Conflict."""
+    """The run, locked, as long as it is this attempt's, with its agent and thread as they were loaded. Raises
+    Conflict."""
     try:
-        return EXTERNAL_RUNS.lock_owned(run)
+        current = EXTERNAL_RUNS.lock_owned(run)
     except JobLost:
         message = "This run is over, or another process of yours began it anew. Nothing was taken."
         raise Conflict(message, code="run_over") from None
-
-
-def fail_silent_runs() -> None:
-    """Ends external runs whose agent was not heard any more or did not begin, whose message was deleted, or whose
-    thread it lost."""
-    awaited = Run.objects.filter(heard_at__isnull=False, state__in=EXTERNAL_RUNS.unfinished)
-    unfinished = list(awaited.order_by("pk").values_list("pk", "agent__participant")[:BATCH_SIZE])
-    heard_at = programs_heard_at({participant_id for _, participant_id in unfinished}) if unfinished else {}
-    for run_id, participant_id in unfinished:
-        with transaction.atomic():
-            rows = awaited.select_for_update(no_key=True, of=("self",), skip_locked=True)
-            run = rows.select_related("agent__participant", "thread__channel", "trigger").filter(pk=run_id).first()
-            if run is None:
-                continue
-            code, reason = _lapse_of(run)
-            if code and run.state == Run.State.QUEUED:
-                _fail_queued(run, code, reason)
-            elif code:
-                fail_external_run(run=run, error=reason, usage=ReportedUsage(), code=code)
-            elif run.state == Run.State.QUEUED:
-                _note_connection(run, heard_at.get(participant_id))
-
-
-def _note_connection(run: Run, program_heard_at: datetime | None) -> None:
-    """Stores with a run that waits that its program was not heard since it was asked, or that it is there again."""
-    asked_at = run.heard_at or run.queued_at
-    is_heard = program_heard_at is not None and program_heard_at >= asked_at
-    is_late = timezone.now() - asked_at >= timedelta(seconds=CONNECT_SECONDS)
-    code = NOT_CONNECTED if is_late and not is_heard else ""
-    if code == run.error_code:
-        return
-    run.error_code = code
-    run.error = NOT_CONNECTED_MESSAGE.format(minutes=settings.AGENT_BEGIN_MINUTES) if code else ""
-    run.save(update_fields=["error_code", "error"])
-    _emit_run_changed(run)
-
-
-def _emit_run_changed(run: Run) -> None:
-    """Sends the events that the database sends where the state changes."""
-    emit(
-        "run_changed",
-        workspace_id=run.workspace_id,
-        channel_id=run.thread.channel_id,
-        thread_id=run.thread_id,
-        message_id=run.trigger_id,
-    )
-    emit_reply_changed(run)
+    current.agent, current.thread = run.agent, run.thread
+    return current
 
 
 def finish_posted_runs(message: Message) -> None:
@@ -384,32 +457,3 @@ def finish_posted_runs(message: Message) -> None:
         run.state, run.finished_at, run.error_code, run.error = Run.State.DONE, timezone.now(), "", ""
         add_step(run, "done", attempt=run.attempt)
         run.save(update_fields=["reply", "state", "finished_at", "error_code", "error", "steps"])
-
-
-def _fail_queued(run: Run, code: str, reason: str) -> None:
-    """Nothing was written: the reply of an earlier attempt stays as it is."""
-    run.state, run.finished_at, run.error_code, run.error = Run.State.FAILED, timezone.now(), code, reason
-    add_step(run, "failed", attempt=run.attempt, error=reason[:STEP_ERROR_CHARACTERS])
-    run.save(update_fields=["state", "finished_at", "error_code", "error", "steps"])
-    emit_reply_changed(run)
-
-
-def _lapse_of(run: Run) -> tuple[str, str]:
-    """The reason why the run cannot go on, as a code and words for people; empty when it can."""
-    is_queued = run.state == Run.State.QUEUED
-    seconds = 60 * settings.AGENT_BEGIN_MINUTES if is_queued else settings.AGENT_SILENCE_SECONDS
-    if run.trigger.is_deleted:
-        return "deleted", "The message was deleted before it was answered."
-    if not run.agent.is_active:
-        return "agent_silent", "The agent was deactivated before it answered."
-    if not sees_thread(visible_to(run.agent), run.thread):
-        return "agent_silent", reply_denied_reason(run.agent, run.thread, run.task) or "It sees this thread no more."
-    if is_queued and not run.agent.answers_itself:
-        return "answered_here", "Its answers are written here by now, and not elsewhere. Press Retry."
-    if run.heard_at is None or run.heard_at > timezone.now() - timedelta(seconds=seconds):
-        return "", ""
-    if is_queued:
-        return NOT_BEGUN, START_TIMEOUT_MESSAGE.format(
-            name=run.agent.participant.name, minutes=settings.AGENT_BEGIN_MINUTES
-        )
-    return "silent", f"It fell silent while it answered: nothing was heard of it for {seconds:g} seconds."

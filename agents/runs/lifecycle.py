@@ -1,4 +1,4 @@
-"""A run's states, from request to retry: request, draft, stop, retry, resume, regenerate."""
+"""A run's states, from request to retry: request, draft, interrupt, stop, retry, resume, regenerate."""
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
@@ -7,8 +7,9 @@ from django.utils import timezone
 from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run
 from agents.agent.permissions import reply_denied_reason
 from agents.runs.external import queue_external_run, stop_external_run
+from agents.runs.heard import count_unheard
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
-from agents.runs.store import emit_reply_changed, has_later_answer
+from agents.runs.store import emit_reply_changed, emit_run_changed, has_later_answer
 from memory.models import Approval
 from memory.services import lapse_approval
 from openvibe.base.problems import Conflict, Refused
@@ -139,6 +140,31 @@ def stop_run(*, run: Run, by: Access) -> Run:
         Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(state=Message.State.STOPPED)
     if is_waiting and current.approval and current.tool_calls.filter(approval=current.approval).exists():
         lapse_approval(approval=current.approval, note="The answer was stopped.")
+    return current
+
+
+@transaction.atomic
+def interrupt_run(*, run: Run, by: Access) -> Run:
+    """Has a run that is under way hear at once what people said since: a built-in one ends its model's present round,
+    an agent elsewhere is told with its next words. Asked twice, it is done once.
+
+    Raises Conflict `not_working` where it is not under way, `nothing_new` where nobody said anything that it was not
+    told of.
+    """
+    current = _lock_run(run)
+    if by.is_agent:
+        raise Refused("Only people may interrupt a run.")
+    name = current.agent.participant.name
+    if current.state not in RUNS.active or current.stop_requested_at is not None:
+        raise Conflict(f"{name} is not at work on this any more. Ask in the thread.", code="not_working")
+    if not count_unheard(current):
+        words = f"There is nothing new for {name}: say it in the thread first, then press Interrupt."
+        raise Conflict(words, code="nothing_new")
+    if current.interrupt_requested_at is None:
+        current.interrupt_requested_at = timezone.now()
+        add_step(current, "interrupted", attempt=current.attempt, by=by.participant_id)
+        current.save(update_fields=["interrupt_requested_at", "steps"])
+        emit_run_changed(current)
     return current
 
 

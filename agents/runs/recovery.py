@@ -1,7 +1,7 @@
 """Recovery of runs that a dead worker or a down broker left behind. Those that wait for an approval are left alone."""
 
 from agents.agent.models import RUNS
-from agents.runs.external import fail_silent_runs
+from agents.runs.silence import fail_silent_runs
 from agents.runs.store import fail_run
 
 WORKER_LOST = (

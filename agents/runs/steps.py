@@ -32,6 +32,9 @@ StepKind = Literal[
     "notice",
     "switched",
     "waiting",
+    "heard",
+    "interrupted",
+    "continued",
     "done",
     "stop_requested",
     "stopped",
@@ -44,7 +47,7 @@ StepKind = Literal[
 Step = dict[str, Any]
 """`kind` and `at` (ISO 8601), and where they apply `attempt`, `round`, `tokens`, `output_tokens`, `cached_tokens`,
 `reasoning_tokens`, `first_word_at`, `cut_reason`, `model`, `error`, `code` and `text` (of a CallNotice), `characters`
-(of the reply) and `by` (a participant's id)."""
+(of the reply), `by` (a participant's id), `people` (those who were heard) and `answered_by` (a run's id)."""
 
 
 def make_step(kind: StepKind, **facts: Any) -> Step:

@@ -5,7 +5,7 @@ A worker that lost the run (its database session broke, recovery gave the run to
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Self
+from typing import NamedTuple, Self
 
 from django.db.models import DateTimeField, Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
@@ -14,6 +14,7 @@ from django.utils import timezone
 from agents.agent.models import RUNS, Run
 from agents.prompts.assembler.assemble import Prompt
 from agents.prompts.snapshots.store import store_snapshot
+from agents.runs.heard import HEARD_FIELDS, end_heard_runs
 from agents.runs.steps import MAX_ERROR_CHARACTERS, Step, add_step, append_step, make_step
 from agents.runs.thoughts import ThoughtWriter, remove_steps
 from memory.models import Approval
@@ -67,7 +68,8 @@ class AnsweredTurn:
 @dataclass
 class PartialReply:
     """What the model has said so far, round by round. `cut_reason`: of CUT_NOTICES, where the last turn was
-    cut off. `last_turn`: that it ended, which is saved with the end of the run. `thoughts`: of the newest turn."""
+    cut off. `last_turn`: that it ended, which is saved with the end of the run. `thoughts`: of the newest turn.
+    `has_heard`: the run was told of what people said meanwhile."""
 
     finished_rounds: list[str] = field(default_factory=list)
     current_round: str = ""
@@ -76,6 +78,7 @@ class PartialReply:
     first_word_at: datetime | None = None
     last_turn: AnsweredTurn | None = None
     thoughts: ThoughtWriter | None = None
+    has_heard: bool = False
 
     @property
     def uncounted_tokens(self) -> int:
@@ -93,16 +96,27 @@ class PartialReply:
         self.current_round = ""
 
 
-def is_stop_requested(run: Run) -> bool:
-    """Whether a person asked to stop. Raises JobLost when the run is not this worker's any more, Problem when its
-    thread is closed to agents by now."""
-    row = RUNS.owned_row(run).values_list("stop_requested_at", "thread__access").first()
+class PeoplesRequests(NamedTuple):
+    """What people asked of a run under way: that it stops, or hears at once what they said."""
+
+    stop: bool
+    interrupt: bool
+
+
+def read_requests(run: Run) -> PeoplesRequests:
+    """Raises JobLost when the run is not this worker's any more, Problem when its thread is closed to agents by now."""
+    row = RUNS.owned_row(run).values_list("stop_requested_at", "interrupt_requested_at", "thread__access").first()
     if row is None:
         raise JobLost
-    stop_requested_at, access = row
+    stop_requested_at, interrupt_requested_at, access = row
     if stop_requested_at is None:
         check_open(access)
-    return stop_requested_at is not None
+    return PeoplesRequests(stop_requested_at is not None, interrupt_requested_at is not None)
+
+
+def is_stop_requested(run: Run) -> bool:
+    """Whether a person asked to stop. Raises as `read_requests`."""
+    return read_requests(run).stop
 
 
 def check_open(access: str) -> None:
@@ -146,6 +160,7 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     said = text_before_pause(current)
     if run.attempt > 1 and not _is_resumed(current):
         remove_steps(run)
+        current.heard_messages.all().delete()
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     if said:
         Message.objects.filter(pk=reply.pk).update(body=said)
@@ -153,9 +168,10 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     current.state, current.reply = Run.State.WRITING, reply
     _set_model(current, prompt.model, is_free=is_free, prices=prices)
     current.first_model = current.first_error = ""
-    current.first_word_at = None
+    current.first_word_at = current.interrupt_requested_at = None
+    current.heard_seq = prompt.last_seq
     add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens, model=prompt.model)
-    current.save(update_fields=["state", "reply", *MODEL_FIELDS, "first_word_at", "steps"])
+    current.save(update_fields=["state", "reply", *MODEL_FIELDS, "first_word_at", *HEARD_FIELDS])
     run.reply, run.model, run.first_model = reply, prompt.model, ""
     return reply
 
@@ -229,6 +245,19 @@ def emit_reply_changed(run: Run) -> None:
             thread_id=thread.pk,
             message_id=run.reply_id,
         )
+
+
+def emit_run_changed(run: Run) -> None:
+    """Sends the events that the database sends where the state changes."""
+    thread = run.thread
+    emit(
+        "run_changed",
+        workspace_id=thread.workspace_id,
+        channel_id=thread.channel_id,
+        thread_id=thread.pk,
+        message_id=run.trigger_id,
+    )
+    emit_reply_changed(run)
 
 
 def answer_versions(run: Run) -> QuerySet[Run]:
@@ -394,6 +423,15 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
     add_step(current, "stopped" if answer.is_stopped else "done", attempt=run.attempt)
     tokens = ("input_tokens", "output_tokens", "cached_tokens")
     current.save(update_fields=["state", "finished_at", *tokens, "first_word_at", "steps"])
+    if answer.has_heard:
+        end_heard_runs(current, min_length=len(text) if answer.is_stopped else None)
+
+
+def end_interrupted_turn(run: Run, reply: Message, answer: PartialReply) -> None:
+    """Keeps what was said in a turn that people interrupted; the answer goes on after it. Raises JobLost."""
+    save_unfinished_turn(run, reply, answer)
+    RUNS.update_owned(run, interrupt_requested_at=None)
+    answer.end_round(answer.current_round)
 
 
 def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approval: Approval) -> None:
@@ -403,6 +441,8 @@ def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approv
     current.state, current.approval = Run.State.WAITING, approval
     add_step(current, "waiting", attempt=current.attempt, characters=len(body))
     current.save(update_fields=["state", "approval", "steps"])
+    if answer.has_heard:
+        end_heard_runs(current, min_length=len(body))
 
 
 def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:

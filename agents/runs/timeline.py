@@ -13,6 +13,7 @@ from agents.runs.error_text import read_error
 from agents.runs.step_words import reported_words, thought_words
 from agents.runs.steps import Step
 from memory.models import Approval
+from openvibe.engines.text.cleaning import join_words
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -63,11 +64,14 @@ def _recorded_steps(run: Run) -> Sequence[Step]:
 
 def _step_events(run: Run, steps: Sequence[Step]) -> Iterator[TimelineEvent]:
     ids = {step.get("by") or run.requested_by_id for step in steps}
+    ids |= {person for step in steps for person in step.get("people", ())}
     names = dict(Participant.objects.filter(pk__in=ids).values_list("pk", "name"))
     before = ""
     for number, step in enumerate(steps):
         name = names.get(step.get("by") or run.requested_by_id, "Somebody")
         is_last_wait = not any(later["kind"] == "waiting" for later in steps[number + 1 :])
+        if people := [names.get(person, "somebody") for person in step.get("people", ())]:
+            name = join_words(people)
         text, detail = _step_words(run, step, name, before, run.approval if is_last_wait else None)
         yield TimelineEvent(_time(step["at"]), step["kind"], text, detail, step.get("attempt", 0))
         before = step["kind"]
@@ -106,6 +110,14 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
             return "Waits for an approval", what
         case "resumed":
             return (f"{name} decided: {approval.get_state_display().lower()}" if approval else f"{name} decided"), what
+        case "heard":
+            return f"Heard {name} meanwhile", ""
+        case "interrupted":
+            return f"{name} had it hear at once what was said", ""
+        case "continued":
+            return "Its program was begun again and went on", f"attempt {step.get('attempt', 1)}"
+        case "done" if step.get("answered_by"):
+            return "Heard while another answer was written, which answered it", f"run {step['answered_by']}"
         case "stop_requested":
             return f"{name} asked it to stop", ""
         case "retried":

@@ -26,6 +26,7 @@ from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.context_window import MAX_SHORTENINGS, fit_prompt, window_after
 from agents.runs.fallback import Fallback, both_failed, choose_fallback, no_fallback
+from agents.runs.heard import HEARD_FIELDS, HEARD_TOKENS, hears_people, keep_heard, read_heard, read_unheard
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
 from agents.runs.provider_fields import dump_fields
 from agents.runs.store import (
@@ -35,8 +36,10 @@ from agents.runs.store import (
     begin_request,
     check_open,
     discount_request,
+    end_interrupted_turn,
     has_read_more,
     is_stop_requested,
+    read_requests,
     run_as_it_is,
     save_answered_turn,
     save_notice,
@@ -107,7 +110,9 @@ MessageChanges = list[tuple[Any, ...]]
 @dataclass
 class RunSession:
     """One attempt of a run, from the first word to the last. `find_fallback` is called once the model fails; `tools`
-    are those that were offered."""
+    are those that were offered. `heard_seq`: the number of the newest message of the thread that it was shown, or could
+    have been; `heard_ids`: the messages that it was told of in its course. `is_interrupted`: people ended the turn, so
+    that it hears what they said."""
 
     run: Run
     reply: Message
@@ -124,6 +129,9 @@ class RunSession:
     failures: int = 0
     shortenings: int = 0
     first_error: ModelError | None = None
+    heard_seq: int = 0
+    heard_ids: list[int] = field(default_factory=list)
+    is_interrupted: bool = False
     stop_reason: str = ""
     keeps_fields: bool = False
     answer: PartialReply = field(default_factory=PartialReply)
@@ -142,8 +150,14 @@ class RunSession:
             if transcript.rounds:
                 self._check_trust_level()
                 transcript.tokens_left_today = self._check_budget()
+                self._hear(transcript)
             self._renew_if_changed(transcript)
             completion, turn = self._ask_model(transcript)
+            if self.is_interrupted:
+                self.is_interrupted = False
+                transcript.add(Round(self.answer.current_round, ()))
+                end_interrupted_turn(self.run, self.reply, self.answer)
+                continue
             if completion is not None and not completion.tool_calls and self._asks_again(completion):
                 continue
             if completion is None or not completion.tool_calls or self._is_last(completion, turn):
@@ -171,6 +185,24 @@ class RunSession:
                     toolbox = self._toolbox()
             transcript.add(Round(completion.text, tuple(results), fields))
             self._offer_more(transcript, toolbox, results)
+
+    def _hear(self, transcript: Transcript) -> None:
+        """Tells the model what people said since the run last looked, after all that it has read. One query, where
+        nobody did. Raises JobLost."""
+        if not hears_people(self.run):
+            return
+        counter = transcript.counter
+        heard = read_unheard(self.run, self.heard_seq, counter, min(HEARD_TOKENS, transcript.heard_room))
+        if heard is None:
+            return
+        with transaction.atomic():
+            current = RUNS.lock_owned(self.run)
+            current.reply, current.thread = self.reply, self.run.thread
+            keep_heard(current, heard, reply_length=len(self.answer.text))
+            current.save(update_fields=HEARD_FIELDS)
+        self.heard_seq, self.answer.has_heard = heard.last_seq, True
+        self.heard_ids += [row.pk for row in heard.rows]
+        transcript.hear(heard.items)
 
     def _is_last(self, completion: Completion, turn: ModelTurn) -> bool:
         """Whether the turn had no tools to call: what it said ends the run. Raises EmptyAnswer if it only called."""
@@ -234,7 +266,7 @@ class RunSession:
         if prompt is not None:
             with transaction.atomic():
                 RUNS.lock_owned(self.run)
-                store_snapshot(self.run, prompt)
+                store_snapshot(self.run, transcript.with_heard(prompt))
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
         """A message was edited or deleted since it was read, or somebody reads along by now who may not see all that
@@ -248,9 +280,11 @@ class RunSession:
         if self.run.trigger.is_deleted:
             raise Problem(TRIGGER_DELETED, code="deleted")
         prompt = transcript.renew(NEW_READERS_NOTICE if are_new else CHANGED_NOTICE)
+        if self.heard_ids and transcript.rounds:
+            transcript.hear(read_heard(self.run, self.heard_ids, transcript.counter))
         with transaction.atomic():
             RUNS.lock_owned(self.run)
-            store_snapshot(self.run, prompt)
+            store_snapshot(self.run, transcript.with_heard(prompt))
             RunStep.objects.filter(run=self.run.pk).forget()
 
     def _withdraw_tools(self, transcript: Transcript, turn: ModelTurn, notice: CallNotice) -> None:
@@ -260,7 +294,7 @@ class RunSession:
         prompt = transcript.withdraw_tools()
         with transaction.atomic():
             RUNS.lock_owned(self.run)
-            store_snapshot(self.run, prompt)
+            store_snapshot(self.run, transcript.with_heard(prompt))
 
     def _check_trust_level(self) -> None:
         """What tools answered before is not shown at a lower trust level. Raises Problem once it was lowered."""
@@ -276,7 +310,7 @@ class RunSession:
         return None if self.client.is_free else check_budgets_left(self.run.agent)
 
     def _stream_turn(self, turn: ModelTurn, round_number: int) -> Completion | None:
-        """One turn, its words saved as they come; None when a person stopped it."""
+        """One turn, its words saved as they come; None when a person stopped it, or interrupted it."""
         if not begin_request(self.run, turn.tokens, round_number):
             self.answer.is_stopped = True
             return None
@@ -313,8 +347,9 @@ class RunSession:
                 saved_at = monotonic()
                 if not events:
                     thoughts.save_pending()
-                if is_stop_requested(self.run):
-                    self.answer.is_stopped = True
+                requests = read_requests(self.run)
+                if requests.stop or (requests.interrupt and hears_people(self.run)):
+                    self.answer.is_stopped, self.is_interrupted = requests.stop, not requests.stop
                     thoughts.answer_begins()
                     return None
             if (is_due or not saved_text) and self.answer.text != saved_text:  # the first word waits for nothing
@@ -362,7 +397,7 @@ class RunSession:
         self.max_output_tokens = limit and window.reserve
         text = f"The model takes {window.tokens:,} tokens at most: the prompt was made shorter, and asked again."
         with transaction.atomic():
-            shorten_prompt(self.run, prompt, CallNotice("window_learned", text))
+            shorten_prompt(self.run, transcript.with_heard(prompt), CallNotice("window_learned", text))
 
     def _ask_another(self, transcript: Transcript, error: ModelError) -> None:
         """Asks the model once more where that may help; after its second failure, its fallback. Raises the error where
@@ -384,7 +419,7 @@ class RunSession:
         with transaction.atomic():
             switch_model(
                 self.run,
-                prompt,
+                transcript.with_heard(prompt),
                 first_error=str(error),
                 is_free=fallback.client.is_free,
                 prices=Prices.of(fallback.endpoint),

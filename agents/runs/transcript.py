@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.assembler.assemble import Prompt, told_text, with_told
+from agents.prompts.assembler.items import Item
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS
 from openvibe.base.problems import Problem
 from openvibe.engines.llm.answers.provider_fields import has_fields, rename_ids
@@ -34,6 +35,9 @@ MIN_RESULT_TOKENS = 150
 """Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
 
 
+HEARD_SHARE = 6
+"""What people said meanwhile takes at most one in so many tokens of the ceiling, each time the run looks."""
+
 NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer the request now with what you have."
 NO_ROOM_LEFT = "There is no room left for tools. Answer the request now with what you have."
 _CUT_MARKER = "\n[… cut here to make room …]\n"
@@ -53,13 +57,15 @@ class Round:
     """What the model said and called in one turn, with every result; `provider_fields` as in ChatMessage.
 
     `is_told`: its calls and results stand in a text of ours. So do those whose provider wants something back that
-    cannot be sent: it is another's, was erased, or takes more room than there is.
+    cannot be sent: it is another's, was erased, or takes more room than there is. `heard`: what people said meanwhile,
+    which the model is told after it, before it speaks again.
     """
 
     text: str
     results: tuple[ToolResult, ...]
     provider_fields: Mapping[str, Any] = field(default_factory=dict)
     is_told: bool = False
+    heard: tuple[Item, ...] = ()
 
     @property
     def has_fields(self) -> bool:
@@ -69,7 +75,7 @@ class Round:
         """The same without what the provider wants back."""
         if not self.has_fields:
             return self
-        return Round(self.text, without_fields(self.results), is_told=True)
+        return Round(self.text, without_fields(self.results), is_told=True, heard=self.heard)
 
 
 def without_fields(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
@@ -149,9 +155,31 @@ class Transcript:
     def add(self, finished: Round) -> None:
         self.rounds.append(finished)
 
+    def hear(self, items: Iterable[Item]) -> None:
+        """What people said since, after the newest round. There is one."""
+        newest = self.rounds[-1]
+        self.rounds[-1] = replace(newest, heard=(*newest.heard, *items))
+
+    def with_heard(self, prompt: Prompt) -> Prompt:
+        """The prompt and all that the run has heard since, as it is kept for people."""
+        return with_told(prompt, [item for finished in self.rounds for item in finished.heard])
+
+    @property
+    def heard_room(self) -> int:
+        """Tokens of what people said that one look may tell."""
+        return self._ceiling // HEARD_SHARE
+
+    def _told_rounds(self) -> list[Round]:
+        """The rounds, without what was heard and stands in the prompt by now."""
+        keys = {item.key for item in self._prompt.included} if any(each.heard for each in self.rounds) else set()
+        return [
+            replace(each, heard=tuple(item for item in each.heard if item.key not in keys)) if each.heard else each
+            for each in self.rounds
+        ]
+
     def renew(self, notice: str) -> Prompt:
         """The prompt anew, as things are now, and rounds without what may say what is not to be said any more; `notice`
-        stands there instead.
+        stands there instead. What people said is to be told anew (`hear`).
 
         Raises Problem where what every prompt needs does not fit any more.
         """
@@ -175,6 +203,10 @@ class Transcript:
     @property
     def ceiling(self) -> int:
         return self._ceiling
+
+    @property
+    def counter(self) -> TokenCounter:
+        return self._counter
 
     def fit(self, ceiling: int) -> Prompt:
         """The prompt anew for a model that reads no more than `ceiling` tokens. Raises Problem where what every prompt
@@ -212,10 +244,11 @@ class Transcript:
         if self._round_count >= MAX_ROUNDS:
             return self._final_turn(NO_ROUNDS_LEFT)
         reminders = self._reminders()
-        round_messages = fit_rounds(self.rounds, self._room_beside(reminders), self._counter, cut_newest=False)
+        room, rounds = self._room_beside(reminders), self._told_rounds()
+        round_messages = fit_rounds(rounds, room, self._counter, cut_newest=False)
         if round_messages is None:
             self._shrink_prompt()
-            round_messages = self._fit(self.rounds, self._room_beside(reminders))
+            round_messages = self._fit(self._told_rounds(), self._room_beside(reminders))
         if round_messages is None:
             return self._final_turn(NO_ROOM_LEFT)
         return self._build_turn((*round_messages, *reminders), self._prompt.tools)
@@ -271,7 +304,7 @@ class Transcript:
         if not self._may_shrink:
             return
         self._may_shrink = False
-        needed = sum(count_message(entry.message, self._counter) for entry in _round_messages(self.rounds))
+        needed = sum(count_message(entry.message, self._counter) for entry in _round_messages(self._told_rounds()))
         reserved = max(self._ceiling // 3, min(needed, self._ceiling // 2))
         try:
             self._prompt = self._reassemble(self._ceiling - reserved)
@@ -283,8 +316,10 @@ class Transcript:
         answer."""
         final_request = ChatMessage("user", instruction)
         room = self._ceiling - count_prompt_tokens([*self._prompt.messages, final_request], (), self._counter)
-        for start in range(len(self.rounds) + 1):
-            round_messages = self._fit(self.rounds[start:], room)
+        rounds = self._told_rounds()
+        for start in range(len(rounds) + 1):
+            heard = [Round("", (), heard=each.heard) for each in rounds[:start] if each.heard]
+            round_messages = self._fit([*heard, *rounds[start:]], room)
             if round_messages is not None:
                 return self._build_turn((*round_messages, final_request), ())
         return self._build_turn((), ())
@@ -318,7 +353,9 @@ def fit_rounds(
     entries = list(_round_messages(rounds))
     messages = [entry.message for entry in entries]
     sizes = [count_message(message, counter) for message in messages]
-    first_newest = len(messages) - len(rounds[-1].results) if rounds else 0
+    newest = rounds[-1] if rounds else None
+    last = len(messages) - bool(newest and newest.heard)
+    first_newest = last - len(newest.results) if newest else 0
     for position, (message, entry) in enumerate(zip(messages[:first_newest], entries, strict=False)):
         if sum(sizes) <= max_tokens:
             break
@@ -330,21 +367,23 @@ def fit_rounds(
         if (size := count_message(reference, counter)) < sizes[position]:
             messages[position], sizes[position] = reference, size
     if sum(sizes) > max_tokens and cut_newest and rounds:
-        _truncate_results(entries[first_newest:], messages, sizes, max_tokens, counter)
+        _truncate_results(entries[first_newest:last], first_newest, messages, sizes, max_tokens, counter)
     return tuple(messages) if sum(sizes) <= max_tokens else None
 
 
 def _truncate_results(
     newest: Sequence[_RoundMessage],
+    first_newest: int,
     messages: list[ChatMessage],
     sizes: list[int],
     max_tokens: int,
     counter: TokenCounter,
 ) -> None:
-    """Cuts the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
-    first_newest = len(messages) - len(newest)
-    tokens_left = max_tokens - sum(sizes[:first_newest])
-    shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
+    """Cuts the longest of the newest results, from message `first_newest` on, so that all of them fit into what the
+    others leave."""
+    results = range(first_newest, first_newest + len(newest))
+    tokens_left = max_tokens - sum(size for position, size in enumerate(sizes) if position not in results)
+    shortest_first = sorted(results, key=lambda position: sizes[position])
     for index, position in enumerate(shortest_first):
         share = tokens_left // (len(shortest_first) - index)
         if sizes[position] > share and share >= MIN_RESULT_TOKENS:
@@ -378,6 +417,8 @@ def _round_messages(rounds: Iterable[Round]) -> Iterable[_RoundMessage]:
             message = make_message(result.call, result.result)
             message = replace(message, ends_stable_part=True) if number == len(finished.results) else message
             yield _RoundMessage(message, result, finished.is_told)
+        if finished.heard:
+            yield _RoundMessage(ChatMessage("user", told_text(finished.heard), ends_stable_part=True))
 
 
 def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:

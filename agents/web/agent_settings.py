@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from agents.agent.models import Agent, Effort
+from agents.agent.models import MAX_RUN_MINUTES, Agent, Effort
 from agents.agent.services import deactivate_agent, reactivate_agent, set_trust_level, update_agent
 from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
 from agents.agent.trust import TRUST_LEVELS
@@ -78,14 +78,22 @@ class SettingsForm(PlaceForm):
         label="Minutes between two messages that it posts unasked",
         help_text="On its schedule, from L3 on. At most 1,440, which is a day.",
     )
+    run_minutes = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_RUN_MINUTES,
+        label="Minutes that one answer may take",
+        help_text="Where a program elsewhere writes it. After that the answer fails, says so, and keeps its words. "
+        "At most 2,880, which is two days.",
+    )
     is_active = forms.BooleanField(
         required=False,
         label="Active",
         help_text="An agent that is not active answers nobody, and its episodes are archived. All it wrote stays.",
     )
     field_order = (
-        *("answers_itself", "endpoint", "fallback", "effort", "daily_token_budget", "proactive_cooldown"),
-        *("channels", "is_active"),
+        *("answers_itself", "endpoint", "fallback", "effort", "daily_token_budget", "run_minutes"),
+        *("proactive_cooldown", "channels", "is_active"),
     )
 
     def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
@@ -97,6 +105,7 @@ class SettingsForm(PlaceForm):
             "daily_token_budget": agent.daily_token_budget,
             "effort": agent.effort,
             "proactive_cooldown": agent.proactive_cooldown,
+            "run_minutes": agent.run_minutes,
             "is_active": agent.is_active,
         }
         super().__init__(request, initial=initial)

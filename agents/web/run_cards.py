@@ -15,11 +15,11 @@ from django.utils.dateparse import parse_datetime
 from django.utils.text import Truncator
 
 from agents.agent.audience import visible_calls
-from agents.agent.models import RUNS, Run, RunStep, ToolCall, ToolSource, TrustChange
+from agents.agent.models import RUNS, HeardMessage, Run, RunStep, ToolCall, ToolSource, TrustChange
 from agents.runs.step_words import call_words, reported_words, seconds_words, thought_words
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
-from openvibe.engines.text.cleaning import pluralize
+from openvibe.engines.text.cleaning import join_words, pluralize
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 
@@ -82,6 +82,7 @@ class RunCard:
     reply_id: int | None
     versions: tuple[int, ...]
     may_stop: bool
+    may_interrupt: bool
     may_retry: bool
     may_regenerate: bool
     may_ask_again: bool
@@ -93,6 +94,12 @@ class RunCard:
     """The schedule that had it, while the asker may stop it."""
     thought: ThoughtLine | None = None
     steps: StepsLine | None = None
+    heard_people: tuple[str, ...] = ()
+    """The names of those whom it heard while it was under way."""
+
+    @property
+    def heard_words(self) -> str:
+        return f"Heard {join_words(self.heard_people)} meanwhile" if self.heard_people else ""
 
     @property
     def fallback_words(self) -> str:
@@ -237,12 +244,14 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     later_changes = TrustChange.objects.filter(agent=OuterRef("agent"), created_at__gt=OuterRef("reply__created_at"))
     runs = runs.select_related("agent__participant", "approval", "schedule").only(*RUN_CARD_FIELDS)
     calls = ToolCall.objects.filter(run=OuterRef("pk")).order_by()
+    heard = HeardMessage.objects.filter(run=OuterRef("pk")).order_by("id")
     own_steps = RunStep.objects.filter(run=OuterRef("pk")).order_by("-id")
     facts = {"text": Left("text", 200), **{name: name for name in ("kind", "state", "tool", "tokens")}}
     facts |= {"at": "created_at", "ms": "milliseconds"}
     return runs.annotate(
         call_times=ArraySubquery(calls.values("milliseconds")),
         step_rows=ArraySubquery(own_steps.values(row=JSONObject(**facts))[:MAX_OWN_STEPS]),
+        heard_names=ArraySubquery(heard.values("message__author__name")),
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
@@ -288,6 +297,7 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
     rows: Sequence[dict[str, Any]] = getattr(run, "step_rows", ())
     versions = tuple(getattr(run, "versions", ()))
     has_later = run.reply_id in versions and run.reply_id != versions[-1]
+    is_at_work = run.state in RUNS.active
     is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
     return RunCard(
         pk=run.pk,
@@ -306,6 +316,7 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
         versions=versions,
         question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
+        may_interrupt=is_person and is_at_work and run.stop_requested_at is None and run.task != Run.Task.PUBLISH,
         may_retry=is_person and is_retriable and run.agent.is_active and not has_later,
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
         may_ask_again=is_person and run.is_over and run.agent.is_active,
@@ -317,6 +328,7 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
         ),
         thought=_thought_line(run, [row for row in rows if row["kind"] == RunStep.Kind.THOUGHT]),
         steps=_steps_line(run, [row for row in rows if row["kind"] != RunStep.Kind.THOUGHT], calls_now),
+        heard_people=tuple(dict.fromkeys(getattr(run, "heard_names", ()))),
     )
 
 

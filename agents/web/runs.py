@@ -1,11 +1,11 @@
-"""A run's page, and the views behind stop, retry and regenerate."""
+"""A run's page, and the views behind stop, interrupt, retry and regenerate."""
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from agents.agent.models import Run
-from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
+from agents.runs.lifecycle import interrupt_run, regenerate_run, retry_run, stop_run
 from agents.runs.steps import read_reasoning
 from agents.runs.steps import run_steps as list_run_steps
 from agents.runs.timeline import run_timeline
@@ -21,6 +21,14 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 def stop(request: WorkspaceRequest, run_id: int) -> HttpResponse:
     run = access_run(request.access, run_id)
     stop_run(run=run, by=request.access)
+    return _render_runs(request, run)
+
+
+@require_POST
+@workspace_view
+def interrupt(request: WorkspaceRequest, run_id: int) -> HttpResponse:
+    run = access_run(request.access, run_id)
+    interrupt_run(run=run, by=request.access)
     return _render_runs(request, run)
 
 

@@ -61,6 +61,7 @@ urlpatterns = [
     path("runs/<int:run_id>/thoughts/", runs.run_thoughts, name="run-thoughts"),
     path("runs/<int:run_id>/steps/", runs.run_steps, name="run-steps"),
     path("runs/<int:run_id>/stop/", runs.stop, name="run-stop"),
+    path("runs/<int:run_id>/interrupt/", runs.interrupt, name="run-interrupt"),
     path("runs/<int:run_id>/retry/", runs.retry, name="run-retry"),
     path("runs/<int:run_id>/regenerate/", runs.regenerate, name="run-regenerate"),
     path("runs/<int:run_id>/context/", context_viewer.run_context, name="run-context"),

@@ -41,6 +41,7 @@ SAME_PROPERTIES: Final[dict[str, str]] = {
     "SeenItem": "Item",
     "SeenLayer": "Layer",
     "RunContext": "Assembled",
+    "RunRead": "Assembled",
     "WorkspaceSettings": "Workspace",
     "MemoryTool": "Tool",
     "BlockTool": "Tool",
@@ -350,6 +351,8 @@ PROPERTIES: Final[dict[str, str]] = {
     "RunStep.arguments": "What the tool was called with, as text; at most 20,000 characters.",
     "RunStep.result": "What the tool answered, as text; at most 20,000 characters.",
     "RunStep.seconds": "How long it took.",
+    "Heard.messages": "What people said, for the model; none where nothing is new.",
+    "HeardMessage.author": "The name of who said it.",
     "FinishRequest.model": "The model that wrote the answer, as people are to read it.",
     # Schedules
     "Schedule.agent": "The handle of the agent that posts.",

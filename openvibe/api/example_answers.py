@@ -65,6 +65,7 @@ VALUES: Final[dict[str, Any]] = {
     "Agent.answers_itself": False,
     "Agent.daily_token_budget": 500000,
     "Agent.effort": "medium",
+    "Agent.run_minutes": 240,
     "Soul.number": 1,
     "Soul.source": SOUL,
     "Soul.content": {

@@ -111,7 +111,9 @@ BODIES: Final[dict[str, Any]] = {
     "reactions_add": {"emoji": "🎉"},
     "runs_begin": {"message": 345},
     "runs_finish": {"attempt": 1, "body": "In March, before the buds open.", "model": "our-own", "output_tokens": 9},
-    "runs_read": {"attempt": 1, "budget": 8000},
+    "runs_hear": {"attempt": 1},
+    "runs_read": {"attempt": 2, "after_run": 41},
+    "runs_resume": {"attempt": 1, "rewrite": False},
     "runs_report_step": {
         "attempt": 1,
         "key": "look-1",

@@ -56,7 +56,7 @@ INTERNAL_PROBLEM = problem_details(500, "internal", "Something went wrong here. 
 
 
 def problem_body(problem: Problem) -> dict[str, Any]:
-    return problem_details(problem.status, problem.code, problem.message, field=problem.field)
+    return {**problem_details(problem.status, problem.code, problem.message, field=problem.field), **problem.facts}
 
 
 def flatten_errors(detail: Any, path: str = "") -> list[dict[str, str]]:

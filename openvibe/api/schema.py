@@ -22,6 +22,24 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         "detail": {"type": "string", "description": "What happened and what to do, a sentence for people."},
         "code": {"type": "string", "description": "Which problem it is; stable, for programs."},
         "field": {"type": "string", "description": "The field or parameter that is wrong, where it is one."},
+        "run": {
+            "type": "object",
+            "description": "The unfinished run of yours that `being_written` is about.",
+            "required": ["id", "message", "heard_at", "attempt", "state", "reply", "length"],
+            "properties": {
+                "id": {"type": "integer", "description": "To go on with it: `POST runs/{id}/resume/`."},
+                "message": {"type": "integer", "description": "The message that it answers."},
+                "heard_at": {
+                    "type": ["string", "null"],
+                    "format": "date-time",
+                    "description": "When its program was last heard.",
+                },
+                "attempt": {"type": "integer", "description": "The one that holds."},
+                "state": {"type": "string", "description": "`reading` or `writing`."},
+                "reply": {"type": ["integer", "null"], "description": "The message, once it has words."},
+                "length": {"type": "integer", "description": "Characters of the reply by now."},
+            },
+        },
         "errors": {
             "type": "array",
             "description": "Each field that is wrong.",

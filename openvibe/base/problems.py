@@ -1,17 +1,24 @@
 """Errors a person or an agent can act on. One small tree; every door turns it into its own kind of answer."""
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class Problem(Exception):
-    """Something the caller can mend. `code` is stable, the sentence says what happened and what to do."""
+    """Something the caller can mend. `code` is stable, the sentence says what happened and what to do. `facts`: what a
+    program needs to go on, plain values by name; they stand beside the sentence where the caller is one."""
 
     status = 400
     code = "bad_request"
 
-    def __init__(self, message: str, *, code: str | None = None, field: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, field: str | None = None, facts: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or self.code
         self.field = field
+        self.facts = dict(facts or {})
 
 
 class Refused(Problem):

@@ -266,6 +266,9 @@ ROWS = {
     ),
     "POST api-run-finish": Row("runs/{run}/finish/", "run", 403, body={"attempt": 1}),
     "POST api-run-stop": Row("runs/{run}/stop/", "run"),
+    "POST api-run-heard": Row("runs/{run}/heard/", "run", 403, body={"attempt": 1}),
+    "POST api-run-resume": Row("runs/{run}/resume/", "run", 403, body={"attempt": 1}),
+    "POST api-run-interrupt": Row("runs/{run}/interrupt/", "run", 409, NOT_AGENTS),
     "POST api-run-retry": Row("runs/{run}/retry/", "run", 409, NOT_AGENTS),
     "POST api-run-regenerate": Row("runs/{run}/regenerate/", "run", 409, NOT_AGENTS),
     "POST api-assemble": Row(

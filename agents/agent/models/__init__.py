@@ -1,22 +1,34 @@
 """Models of agents: who answers, their runs and schedules, what chat clients ask, and the tools of MCP servers."""
 
-from agents.agent.models.agent import Agent, Effort, LoadedSkill, SoulVersion, TrustChange
+from agents.agent.models.agent import MAX_RUN_MINUTES, Agent, Effort, LoadedSkill, SoulVersion, TrustChange
 from agents.agent.models.archive_export import EXPORTS, WorkspaceExport
 from agents.agent.models.client_turn import ClientConversation, ClientTurn
 from agents.agent.models.entry_erasure import EntryErasure
 from agents.agent.models.mcp import McpServer, McpTool
-from agents.agent.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
+from agents.agent.models.run import (
+    EXTERNAL_RUNS,
+    RUNS,
+    HeardMessage,
+    KnowledgeUse,
+    Run,
+    RunStep,
+    Snapshot,
+    ToolCall,
+    ToolSource,
+)
 from agents.agent.models.schedule import Schedule
 
 __all__ = [
     "EXPORTS",
     "EXTERNAL_RUNS",
+    "MAX_RUN_MINUTES",
     "RUNS",
     "Agent",
     "ClientConversation",
     "ClientTurn",
     "Effort",
     "EntryErasure",
+    "HeardMessage",
     "KnowledgeUse",
     "LoadedSkill",
     "McpServer",

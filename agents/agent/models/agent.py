@@ -23,6 +23,10 @@ class Effort(models.TextChoices):
     HIGH = "high", "At length"
 
 
+MAX_RUN_MINUTES = 2_880
+"""The longest that one answer of an agent elsewhere may take: two days."""
+
+
 class Agent(TimestampedModel):
     """One-to-one with its participant. Deactivated, never deleted: what it said keeps its author."""
 
@@ -75,6 +79,12 @@ class Agent(TimestampedModel):
         validators=[MaxValueValidator(1_440)],
         help_text="Minutes between two messages that it posts unasked.",
     )
+    run_minutes = models.PositiveSmallIntegerField(
+        default=240,
+        db_default=240,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_RUN_MINUTES)],
+        help_text="Minutes that one answer may take where its program writes it; then it fails.",
+    )
     deactivated_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -85,6 +95,9 @@ class Agent(TimestampedModel):
                 name="agent_fallback_is_another",
             ),
             models.CheckConstraint(condition=Q(effort__in=["", *Effort.values]), name="agent_effort_known"),
+            models.CheckConstraint(
+                condition=Q(run_minutes__gte=1, run_minutes__lte=MAX_RUN_MINUTES), name="agent_run_minutes_bounded"
+            ),
         ]
 
     def __str__(self) -> str:

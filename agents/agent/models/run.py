@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
@@ -70,6 +71,12 @@ class Run(Job):
     )
     regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
     stop_requested_at = models.DateTimeField(null=True)
+    interrupt_requested_at = models.DateTimeField(
+        null=True, help_text="Somebody wants it to go on with what was said since; empty again once it has heard that."
+    )
+    heard_seq = models.PositiveBigIntegerField(
+        null=True, help_text="Number of the newest message of the thread that it was shown, or could have been."
+    )
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
     steps = models.JSONField(default=list, db_default=[], help_text="What was done to it, and when: agents.runs.steps.")
@@ -326,6 +333,23 @@ class RunStep(models.Model):
         return f"{self.kind} ({self.state})"
 
 
+class HeardMessage(models.Model):
+    """A message that people posted while a run was under way, and that the run was shown before it was done. Where the
+    message asks the run's own agent, the run answers it too, and no other does."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="heard_messages", db_index=False)
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    reply_length = models.PositiveIntegerField(help_text="Characters that the reply had by then.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["run", "message"], name="message_heard_once_per_run")]
+
+    def __str__(self) -> str:
+        return f"Message {self.message_id} in run {self.run_id}"
+
+
 class ToolSource(models.Model):
     """Something that a tool call read or wrote. Who may not see all of its sources is not shown the call's arguments
     and result (`agents.agent.audience`); a call without any is shown to nobody.
@@ -359,6 +383,12 @@ class ToolSource(models.Model):
         return f"{self.kind}:{self.ref}"
 
 
+class SnapshotQuerySet(models.QuerySet["Snapshot"]):
+    def written_since(self, moment: datetime) -> SnapshotQuerySet:
+        """Those that may hold what was said after that."""
+        return self.filter(Q(created_at__gte=moment) | Q(told_at__gte=moment))
+
+
 class Snapshot(models.Model):
     """What one run saw: every item in the prompt and every item left out, with reasons.
 
@@ -387,7 +417,19 @@ class Snapshot(models.Model):
     history_start = models.PositiveBigIntegerField(
         null=True, help_text="Number of the first of the messages that ran up to the request."
     )
+    continues = models.ForeignKey(
+        Run,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="The run whose session it goes on with: it holds what is new since then alone. Empty: it is whole.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    told_at = models.DateTimeField(
+        null=True, help_text="When it was made anew, or something was added that the run was told in its course."
+    )
+
+    objects: ClassVar[models.Manager[Snapshot]] = SnapshotQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"{self.tokens} / {self.budget} tokens"

@@ -2,20 +2,30 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import accumulate, takewhile
+from itertools import accumulate, groupby, takewhile
 from typing import cast, get_args
 
 from django.utils import timezone
 
 from agents.agent.access import endpoint_for, visible_to
-from agents.agent.audience import shown_to_readers
+from agents.agent.audience import has_new_readers, shown_to_readers
 from agents.agent.models import Agent
 from agents.agent.soul import TaskType
+from agents.prompts.assembler.continuation import (
+    HeadFacts,
+    Session,
+    continuation_words,
+    continue_session,
+    render_continuation,
+    why_whole,
+)
 from agents.prompts.assembler.history_fit import dropped_items, fit_with_history, room_beside, with_view
 from agents.prompts.assembler.items import (
+    PART_SEPARATOR,
     DroppedItem,
+    FitResult,
     Item,
     SectionCandidates,
     dropped_tools,
@@ -63,8 +73,10 @@ from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.engines.llm.images import is_known_to_see
 from openvibe.engines.llm.models import Endpoint
-from openvibe.engines.llm.tokens import TokenCounter, counter_for
+from openvibe.engines.llm.tokens import TokenCounter, count_message, counter_for
+from openvibe.engines.llm.transcripts import CLOSING
 from openvibe.engines.llm.values import ChatMessage, ToolSpec
+from openvibe.engines.text.cleaning import text_version
 from openvibe.workspaces.models import Participant
 
 ASSEMBLER_VERSION = 2
@@ -88,6 +100,15 @@ class Prompt:
     tokens: int
     soul_number: int | None
     recall: tuple[RecallBlock, ...] = ()
+    head: HeadFacts = field(default_factory=dict)
+    last_seq: int = 0
+    """The number of the thread's newest message when it was read."""
+    continues: int | None = None
+    """The run whose session it goes on with; None for a whole prompt."""
+    after_attempt: int = 0
+    """The attempt of that run."""
+    continuation: str = ""
+    """What is new for the session that was to go on, or why the prompt is whole all the same."""
 
     @property
     def ceiling(self) -> int:
@@ -123,13 +144,15 @@ def assemble(
     may_drop_tools: bool = True,
     endpoint: Endpoint | None = None,
     may_hold_images: bool = True,
+    session: Session | None = None,
 ) -> Prompt:
     """The prompt for `agent` in `thread`, for a stored request, for text not sent yet, or for the thread as it stands.
 
     `budget` (tokens) may only lower the ceiling. `tools` come in the order of need: where room is short the last ones
     are left out, unless calls of theirs are under way (not `may_drop_tools`). `endpoint` answers in place of the
-    agent's own. Not `may_hold_images`: the model refused some. Raises Missing when the agent may not see the
-    thread, Problem for an unknown task, or for a budget (or a model's window) too small for what every prompt needs.
+    agent's own. Not `may_hold_images`: the model refused some. For a `session` that may go on the prompt
+    holds what is new for it alone. Raises Missing when the agent may not see the thread, Problem for an unknown task,
+    or for a budget (or a model's window) too small for what every prompt needs.
     """
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
@@ -158,6 +181,7 @@ def assemble(
         tools,
         may_drop_tools,
         may_see,
+        session,
     )
 
 
@@ -171,7 +195,12 @@ def _may_see(agent: Agent, endpoint: Endpoint | None, model: str) -> bool:
 
 
 def _build_prompt(
-    request: PromptRequest, model: str, tools: Sequence[ToolSpec], may_drop_tools: bool, may_see: bool
+    request: PromptRequest,
+    model: str,
+    tools: Sequence[ToolSpec],
+    may_drop_tools: bool,
+    may_see: bool,
+    session: Session | None,
 ) -> Prompt:
     """Every section's candidates, what fits of them, rendered."""
     request, offered_tools, basis = _lay_basis(request, tools, may_drop_tools)
@@ -207,7 +236,7 @@ def _build_prompt(
     fit_result, hidden_dives, recall_section = fit_with_history(request, sections, older_episodes)
     fit_result, unseen = with_view(request, fit_result, is_whole=recall_section is None, hidden_count=len(hidden_dives))
     fit_result, pixels = images.read_pixels(fit_result)
-    return Prompt(
+    prompt = Prompt(
         task=request.task,
         model=model,
         counter=request.counter,
@@ -228,6 +257,45 @@ def _build_prompt(
         tokens=sent_tokens(fit_result, request.counter),
         soul_number=request.agent.soul.number if request.agent.soul else None,
         recall=recall_section.blocks if recall_section else (),
+        head=_head_facts(request, fit_result),
+        last_seq=request.thread.last_seq,
+    )
+    return prompt if session is None else _continued(request, prompt, fit_result, session)
+
+
+def _head_facts(request: PromptRequest, fit_result: FitResult) -> dict[str, str]:
+    """What a session of the agent in this thread rests on: where any of it is another, the session begins anew."""
+    texts = {item.key: item.text for item in fit_result.included if item.slot == "system"}
+    soul = request.agent.soul
+    return {
+        "its policy": text_version(texts.get("policy", "")),
+        "its SOUL": text_version(texts["soul:file"]) if "soul:file" in texts else str(soul.number if soul else 0),
+        "its trust level": f"L{request.agent.level}",
+        "the organisation's instructions": text_version(texts.get("instructions:organisation", "")),
+        "the memory plugin": history.active_memory(request).name,
+        "who reads along": request.access.shut_out,
+        "the assembler": str(ASSEMBLER_VERSION),
+    }
+
+
+def _continued(request: PromptRequest, prompt: Prompt, fit_result: FitResult, session: Session) -> Prompt:
+    """What of the prompt is new for the session; the whole prompt, and why, where it cannot go on."""
+    head = dict(prompt.head)
+    if not has_new_readers(request.access.shown_to(session.head.get("who reads along", "")), request.access):
+        head["who reads along"] = session.head.get("who reads along", "")  # whoever left hides nothing
+    if reason := why_whole(session, fit_result, (item.key for item in prompt.dropped), head):
+        return replace(prompt, continuation=reason)
+    new = continue_session(session, situation.with_session(request, fit_result))
+    messages, tokens = render_continuation(new, request.counter)
+    return replace(
+        prompt,
+        messages=messages,
+        included=new.included,
+        dropped=tuple(item for item in prompt.dropped if item.key not in session.latest),
+        tokens=tokens,
+        continues=session.run_id,
+        after_attempt=session.attempt,
+        continuation=continuation_words(session, new.included),
     )
 
 
@@ -313,3 +381,25 @@ def _request_message(
             raise Missing
         return RequestMessage(request.body, request.author, request.created_at, request)
     return RequestMessage(request or "", asked_by, now or timezone.now())
+
+
+def told_text(items: Sequence[Item]) -> str:
+    """Lines of transcripts as the message that tells them, each transcript in its fence."""
+    runs = groupby(items, key=lambda item: item.opening)
+    return PART_SEPARATOR.join(f"{opening}{''.join(item.text for item in lines)}{CLOSING}" for opening, lines in runs)
+
+
+def with_told(prompt: Prompt, items: Sequence[Item]) -> Prompt:
+    """The prompt and, after it, what was told in the run's course: messages that people posted meanwhile. What stands
+    in the prompt is told no second time."""
+    keys = {item.key for item in prompt.included}
+    items = [item for item in items if item.key not in keys]
+    if not items:
+        return prompt
+    message = ChatMessage("user", told_text(items), ends_stable_part=True)
+    return replace(
+        prompt,
+        messages=(*prompt.messages, message),
+        included=(*prompt.included, *items),
+        tokens=prompt.tokens + count_message(message, prompt.counter),
+    )

@@ -33,7 +33,7 @@ def pack_content(content: Mapping[str, Any]) -> bytes:
 
 
 def unpack_content(data: bytes | memoryview) -> dict[str, Any]:
-    """`messages`, `items` and `dropped` in today's shape. Raises UnreadableContent."""
+    """`head`, `after_attempt`, `messages`, `items` and `dropped` in today's shape. Raises UnreadableContent."""
     try:
         value = json.loads(unpack_text(data))
     except (ValueError, RecursionError) as error:  # of JSON and of UTF-8
@@ -62,10 +62,24 @@ def read_content(value: object) -> dict[str, Any]:
         raise UnreadableContent("a newer version wrote it")
     return {
         "version": CONTENT_VERSION,
+        "head": _read_head(value.get("head", {})),
+        "after_attempt": _read_attempt(value.get("after_attempt", 0)),
         "messages": [_read_row(_MESSAGE, "messages", row) for row in _rows(value, "messages")],
         "items": [_read_row(_columns(Item), "items", row) for row in _rows(value, "items")],
         "dropped": [_read_row(_columns(DroppedItem), "dropped", row) for row in _rows(value, "dropped")],
     }
+
+
+def _read_head(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(fact, str) for fact in value.values()):
+        raise UnreadableContent("head is no object of texts")
+    return value
+
+
+def _read_attempt(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_NUMBER:
+        raise UnreadableContent("after_attempt is no number of an attempt")
+    return value
 
 
 def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:

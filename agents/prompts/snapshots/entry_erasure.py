@@ -100,8 +100,8 @@ def _erase_from_prompts(entry: Entry, topics: Collection[str]) -> None:
 
     marks = [json.dumps(text, ensure_ascii=False)[1:-1] for text in keys | names]
     is_named = re.compile("|".join(map(re.escape, marks)).encode()).search
-    stored = Snapshot.objects.filter(run__workspace=entry.workspace_id, content__isnull=False)
-    packed = stored.filter(created_at__gte=quotable_since(entry.created_at)).values_list("pk", "content").iterator(100)
+    stored = Snapshot.objects.written_since(quotable_since(entry.created_at)).filter(run__workspace=entry.workspace_id)
+    packed = stored.filter(content__isnull=False).values_list("pk", "content").iterator(100)
 
     def may_name(content: bytes | memoryview) -> bool:
         try:

@@ -310,7 +310,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int | None, access: Access | N
     items = _pick_fields(prompt.included, ITEM_FIELDS)
     dropped_items = prompt.dropped if access is None else view_of_prompt(prompt, access).dropped
     return {
-        "messages": [_message_payload(message) for message in prompt.messages],
+        "messages": [message_payload(message) for message in prompt.messages],
         "tools": [asdict(tool) for tool in prompt.tools],
         "tokens": prompt.tokens,
         "budget": prompt.ceiling,
@@ -325,7 +325,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int | None, access: Access | N
     }
 
 
-def _message_payload(message: ChatMessage) -> dict[str, Any]:
+def message_payload(message: ChatMessage) -> dict[str, Any]:
     """The message as plain values; of its images all but their bytes."""
     images = [
         {name: getattr(image, name) for name in ("name", "media_type", "width", "height", "description")}

@@ -65,7 +65,7 @@ def shared_prefix_with_last_run(
 
 @CompiledQuery
 def _newest_content(agent_id: int, thread_id: int, other_than: int) -> QuerySet[Any, Any]:
-    runs = Snapshot.objects.filter(run__agent=agent_id, run__thread=thread_id, content__isnull=False)
+    runs = Snapshot.objects.filter(run__agent=agent_id, run__thread=thread_id, content__isnull=False, continues=None)
     return runs.exclude(run=other_than).order_by("-id").values_list("content")[:1]
 
 
@@ -84,21 +84,49 @@ def store_snapshot(run: Run, prompt: Prompt, *, is_new: bool = False) -> None:
 
     `is_new`: there is none. Feedback, episodes and knowledge in the prompt count once more as used.
     """
+    prefix_shared = None  # of what goes on with a session: all of that is the prefix
+    if prompt.continues is None:
+        prefix_shared = shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id)
     values = {
         **snapshot_counts(prompt),
         "soul": run.agent.soul,
-        "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
+        "prefix_shared": prefix_shared,
+        "continues_id": prompt.continues,
         "tool_names": sorted(reachable_tools(prompt.tools)),
         "content": pack_content(snapshot_content(prompt)),
         "recall": prompt.recall,
         "history_start": prompt.history_start,
     }
     keys = [item.key for item in prompt.included]
-    is_stored = not is_new and Snapshot.objects.filter(run=run).update(**values)
+    is_stored = not is_new and Snapshot.objects.filter(run=run).update(**values, told_at=timezone.now())
     if not is_stored:
         Snapshot.objects.create(run=run, **values)
         _count_episode_uses(key_ids(keys, "episode"))
     record_uses(run=run, entry_ids=key_ids(keys, "knowledge"), how="prompt")
+
+
+def add_to_snapshot(run: Run, items: Sequence[Item], message: ChatMessage, tokens: int) -> None:
+    """Adds what the run was told in its course to what it saw, in the transaction that holds the run; nothing where it
+    saw nothing yet. `tokens`: of the message."""
+    snapshot = Snapshot.objects.select_for_update(no_key=True, of=("self",)).filter(run=run).first()
+    if snapshot is None:
+        return
+    counts = Counter(snapshot.layers)
+    for item in items:
+        counts[item.layer] += item.tokens
+    counts["frame"] += tokens - sum(item.tokens for item in items)
+    snapshot.layers, snapshot.tokens, snapshot.told_at = dict(counts), snapshot.tokens + tokens, timezone.now()
+    snapshot.sections = dict(Counter(snapshot.sections) + Counter(section_tokens(items)))
+    snapshot.included_count += len(items)
+    try:
+        content = load_content(snapshot)
+    except UnreadableContent:
+        content = None
+    if content is not None:
+        content["messages"].append({"role": message.role, "content": message.content, "images": ""})
+        content["items"] += _rows(Item, items)
+        snapshot.content = pack_content(content)
+    snapshot.save(update_fields=["layers", "tokens", "sections", "included_count", "content", "told_at"])
 
 
 def snapshot_counts(prompt: Prompt) -> dict[str, Any]:
@@ -181,6 +209,8 @@ def expire_records() -> int:
 def snapshot_content(prompt: Prompt) -> dict[str, Any]:
     return {
         "version": CONTENT_VERSION,
+        "head": dict(prompt.head),
+        "after_attempt": prompt.after_attempt,
         "messages": [
             {"role": m.role, "content": m.content, "images": describe_images(m.images)} for m in prompt.messages
         ],
@@ -208,11 +238,10 @@ def erase_from_snapshots(erased: ErasedText) -> int:
     Emptied are the message itself, summaries of it, what tools answered, work that was taken from it, and whatever
     repeats it word for word.
     """
-    snapshots = Snapshot.objects.select_for_update(of=("self",)).filter(
-        _quoting_runs("run__", erased.thread_id, erased.message_id),
-        content__isnull=False,
-        created_at__gte=erased.quotable_since,
+    snapshots = Snapshot.objects.written_since(erased.quotable_since).filter(
+        _quoting_runs("run__", erased.thread_id, erased.message_id), content__isnull=False
     )
+    snapshots = snapshots.select_for_update(of=("self",))
     changed_count = 0
     for snapshot in snapshots.order_by("pk").iterator(chunk_size=20):
         was_there = partial(_tells_of, erased=erased) if snapshot.created_at <= erased.erased_at else _tells_of_nothing

@@ -49,6 +49,7 @@ from openvibe.chat.queries.hints import agents_by_hint, threads_by_hint
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
+from openvibe.chat.queries.people_messages import MessageSaid, count_said_since, has_deleted, said_messages, said_since
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
@@ -88,6 +89,7 @@ __all__ = [
     "MessageHit",
     "MessageQuery",
     "MessageQuotes",
+    "MessageSaid",
     "NamedAgent",
     "Piece",
     "QuoteView",
@@ -117,6 +119,7 @@ __all__ = [
     "bearing_pieces",
     "best_messages",
     "chosen_notification_level",
+    "count_said_since",
     "cut_excerpt",
     "day_start",
     "export_filename",
@@ -127,6 +130,7 @@ __all__ = [
     "find_places",
     "has_attachments",
     "has_channel",
+    "has_deleted",
     "has_thread",
     "including_instructions",
     "list_channel_threads",
@@ -154,6 +158,8 @@ __all__ = [
     "read_link_previews",
     "read_sidebar",
     "read_surroundings",
+    "said_messages",
+    "said_since",
     "saved_messages",
     "scoped_instructions",
     "search_messages",

@@ -169,6 +169,12 @@ def newest_runs() -> Mapping[str, JobRun]:
     return {run.task: run for run in over.order_by("task", "-pk").distinct("task")}
 
 
+def newest_starts(task: str, count: int) -> list[datetime]:
+    """Returns when the newest runs of a job began, the newest first."""
+    runs = JobRun.objects.filter(task=task).order_by("-started_at")
+    return list(runs.values_list("started_at", flat=True)[:count])
+
+
 def delete_old_runs() -> int:
     """All but the newest `RUNS_PER_STATE` of each job, those that failed counted apart; how many were deleted."""
     end_orphaned_runs()

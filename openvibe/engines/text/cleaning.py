@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
 
 MAX_BODY_CHARACTERS = 100_000
 MAX_BODY_BYTES = 400_000
@@ -50,6 +51,11 @@ class TextRefused(ValueError):
 def pluralize(count: int, one: str, many: str = "") -> str:
     """`1 message`, `1,258 messages`; `many` where the plural is no `s`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def join_words(words: Sequence[str]) -> str:
+    """`Ana`, `Ana and Ben`, `Ana, Ben and Cleo`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS) -> str:

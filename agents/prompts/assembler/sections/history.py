@@ -51,7 +51,8 @@ from openvibe.engines.database.compiled_queries import row_columns
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.fences import fence
 from openvibe.engines.llm.tokens import TokenCounter, truncate_middle, typical_ratio
-from openvibe.engines.llm.transcripts import message_line, opening
+from openvibe.engines.llm.transcripts import clean_name, message_line, opening
+from openvibe.engines.text.cleaning import join_words
 from openvibe.engines.text.masking import mask_secrets
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -346,32 +347,39 @@ def later_candidates(request: PromptRequest) -> SectionCandidates:
     """What was posted between the request and the answer, the newest first: nobody answers blind to it."""
     counter, own_id, row = request.counter, request.agent.participant_id, request.message.row
     rows = _later_messages.rows(request.access, request.thread.thread_id, row.seq) if row else []
-    items = []
-    for later in map(LaterMessageRow._make, rows):
-        entry = ContextEntry(
-            ordinal=later.seq,
-            last=later.seq,
-            kind=later.kind,
-            text=later.body,
-            tokens=later.token_count,
-            at=later.created_at.isoformat(),
-            message_id=later.pk,
-            author_id=later.author_id,
-            author_name=later.author,
-            author_kind=later.author_kind,
-            is_unfinished=later.state == Message.State.STOPPED,
-        )
-        body = shorten_message(later.body, LATER_MESSAGE_TOKENS, counter, ref=str(later.seq))
-        note = format_minute(later.created_at)
-        is_own = later.author_id == own_id
-        items.append(
-            message_line_item(
-                counter, entry, body, section="later", is_own=is_own, note=note, posted="after the request"
-            )
-        )
+    items = [
+        later_item(counter, later, LATER_MESSAGE_TOKENS, is_own=later.author_id == own_id)
+        for later in map(LaterMessageRow._make, rows)
+    ]
     openings = {(item.slot, item.opening) for item in items}
     frame = sum(opening_tokens(counter, slot, each) for slot, each in openings)
     return replace(section_candidates("later", items, cap=LATER_TOKENS), contiguous=True, frame=frame)
+
+
+def later_item(
+    counter: TokenCounter, row: LaterMessageRow, max_tokens: int, *, is_own: bool, file_names: Sequence[str] = ()
+) -> Item:
+    """A message that was posted after the request, its head and tail where it takes more than `max_tokens`.
+    `file_names`: of what came with it."""
+    entry = ContextEntry(
+        ordinal=row.seq,
+        last=row.seq,
+        kind=row.kind,
+        text=row.body,
+        tokens=row.token_count,
+        at=row.created_at.isoformat(),
+        message_id=row.pk,
+        author_id=row.author_id,
+        author_name=row.author,
+        author_kind=row.author_kind,
+        is_unfinished=row.state == Message.State.STOPPED,
+    )
+    body = shorten_message(row.body, max_tokens, counter, ref=str(row.seq))
+    files = f"with {join_words([clean_name(name) for name in file_names])}" if file_names else ""
+    note = ", ".join(filter(None, (format_minute(row.created_at), files)))
+    return message_line_item(
+        counter, entry, body, section="later", is_own=is_own, note=note, posted="after the request"
+    )
 
 
 def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry]) -> list[DroppedItem]:

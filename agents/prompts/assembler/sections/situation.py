@@ -95,6 +95,18 @@ def with_view(
     return replace(fit_result, included=items, tokens=fit_result.tokens - reserved + item.tokens)
 
 
+SESSION_VIEW = (
+    "This goes on where your session stands: what you read there holds, unless it stands here again in other words."
+)
+
+
+def with_session(request: PromptRequest, fit_result: FitResult) -> FitResult:
+    """The prompt for a session that goes on: how much of the thread it shows says nothing of what the session knows."""
+    item = _situation_item(request, SESSION_VIEW)
+    items = tuple(item if each.section == "situation" else each for each in fit_result.included)
+    return replace(fit_result, included=items)
+
+
 def _situation_item(request: PromptRequest, view: str) -> Item:
     """The time is the request's own, in UTC as all times of a prompt, and the number the one that the message has or
     would have: a preview and the run that follows read alike, whatever the time zone of the page."""
