@@ -15,6 +15,7 @@ from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
 from agents.prompts.snapshots.store import erase_calls_about, erase_tool_calls
 from agents.runs.external import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
+from agents.runs.permission_answers import lapse_quoting_permissions, settle_permission
 from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
 from knowledge.models import Entry
@@ -121,6 +122,7 @@ def ask_to_keep_published_result(sender: type[Dive], dive: Dive, **_: Any) -> No
 def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) -> None:
     """What tools were asked and answered may quote a deleted message."""
     if message.is_deleted:
+        lapse_quoting_permissions(message.thread_id)
         erase_tool_calls(message.thread_id, message.pk)
 
 
@@ -146,7 +148,9 @@ def erase_calls_about_person(sender: type[ProfileNote], agent: Participant, pers
 
 @receiver(approval_decided, dispatch_uid="agents.resume")
 def resume_waiting_runs(sender: type[Approval], approval: Approval, **_: Any) -> None:
-    """What waited for the decision goes on, whichever it was; where nobody decided in time, it ends."""
+    """What waited for the decision goes on, whichever it was; where nobody decided in time, it ends. An agent elsewhere
+    is told the answer when it asks again."""
+    settle_permission(approval)
     if approval.state == Approval.State.LAPSED:
         fail_waiting_runs(approval=approval)
         return

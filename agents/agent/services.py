@@ -77,10 +77,11 @@ def update_agent(
     fallback: Endpoint | Literal["unchanged"] | None = "unchanged",
     effort: str | None = None,
     proactive_cooldown: int | None = None,
+    permission_minutes: int | None = None,
 ) -> Agent:
     """Changes the agent's settings: model (None: the workspace's default), fallback (None: the workspace's), budget,
-    who writes its answers, where it is, whether it is active, how long its model may think and how many minutes lie
-    between two messages that it posts unasked (None: as it is).
+    who writes its answers, where it is, whether it is active, how long its model may think, how many minutes lie
+    between two messages that it posts unasked and how many a call that it asks leave for waits (None: as it is).
 
     Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model
     is too small for the agent, or both are the same, and Refused for non-admins.
@@ -102,10 +103,13 @@ def update_agent(
     cooldown = current.proactive_cooldown if proactive_cooldown is None else proactive_cooldown
     _audit_cooldown(current, by, cooldown)
     current.proactive_cooldown = cooldown
+    wait = current.permission_minutes if permission_minutes is None else permission_minutes
+    _audit_permission_minutes(current, by, wait)
+    current.permission_minutes = wait
     current.endpoint, current.fallback = endpoint, fallback
     current.daily_token_budget, current.answers_itself, current.effort = daily_token_budget, answers_itself, effort
     settings = ("endpoint", "fallback", "daily_token_budget", "answers_itself", "effort", "proactive_cooldown")
-    current.save(update_fields=[*settings, "updated_at"])
+    current.save(update_fields=[*settings, "permission_minutes", "updated_at"])
     if has_other_models:
         PROMPT_CHECK.only()(current)
     if is_active and not current.is_active:
@@ -127,9 +131,10 @@ def update_answering(
     answers_itself: bool | None = None,
     daily_token_budget: int | None = None,
     effort: str | None = None,
+    permission_minutes: int | None = None,
 ) -> Agent:
-    """Changes who writes its answers, how many tokens it may use in a day, and how long its model may think; None stays
-    as it is. Raises Refused for non-admins."""
+    """Changes who writes its answers, how many tokens it may use in a day, how long its model may think, and how many
+    minutes a call that it asks leave for waits; None stays as it is. Raises Refused for non-admins."""
     _check_administers(by, agent.workspace_id, "change an agent's settings")
     rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "endpoint")
     current = rows.get(pk=agent.pk)
@@ -141,6 +146,10 @@ def update_answering(
         current.answers_itself, current.daily_token_budget, current.effort = itself, budget, effort
         current.save(update_fields=["answers_itself", "daily_token_budget", "effort", "updated_at"])
         emit("agent_changed", workspace_id=current.workspace_id)
+    if permission_minutes is not None and permission_minutes != current.permission_minutes:
+        _audit_permission_minutes(current, by, permission_minutes)
+        current.permission_minutes = permission_minutes
+        current.save(update_fields=["permission_minutes", "updated_at"])
     return current
 
 
@@ -186,6 +195,19 @@ def _audit_cooldown(agent: Agent, by: Access, minutes: int) -> None:
             by=by,
             subject=f"minutes between unasked messages of @{agent.handle}",
             before=str(agent.proactive_cooldown),
+            after=str(minutes),
+        )
+
+
+def _audit_permission_minutes(agent: Agent, by: Access, minutes: int) -> None:
+    """Records the change in the audit log where the wait for an answer is about to be another one."""
+    if minutes != agent.permission_minutes:
+        record_audit(
+            AuditAction.AGENT,
+            workspace_id=agent.workspace_id,
+            by=by,
+            subject=f"minutes that a call of @{agent.handle} waits for an answer",
+            before=str(agent.permission_minutes),
             after=str(minutes),
         )
 

@@ -110,8 +110,8 @@ class OneAgent(ApiView):
 
     @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
     def patch(self, request: Request, handle: str) -> Response:
-        """Set its trust level, with a note for the audit trail, who writes its answers, what it may use in a day, and
-        how long its model may think.
+        """Set its trust level, with a note for the audit trail, who writes its answers, what it may use in a day,
+        how long its model may think, and how long a call of its own tools waits for an answer.
 
         Owners and admins; what is left out stays. A level holds from its next prompt on.
         """
@@ -124,6 +124,7 @@ class OneAgent(ApiView):
                 answers_itself=changes.get("answers_itself"),
                 daily_token_budget=changes.get("daily_token_budget"),
                 effort=changes.get("effort"),
+                permission_minutes=changes.get("permission_minutes"),
             )
             if "level" in changes:
                 set_trust_level(agent=agent, by=access, level=changes["level"], note=changes["note"])
@@ -286,7 +287,7 @@ class RunContext(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Assemble what the agent reads for a run that it began, and keep it as what the run saw."""
         data, access = self.validated_body(RunContextIn), request_access(request)
-        run = _access_begun_run(access, pk, data.pop("attempt"))
+        run = access_begun_run(access, pk, data.pop("attempt"))
         tools = () if run.task == Run.Task.PUBLISH else Toolbox.for_agent(run.agent, run.thread).offered_specs
         prompt = assemble(agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, tools=tools, **data)
         keep_context(run=run, prompt=prompt)
@@ -300,7 +301,7 @@ class Reply(ApiView):
         """The next words of a reply, for everyone who looks, or a sign of life. Sent again they are taken once. 409
         `wrong_offset`: others stand there; `run_over`: the run failed or is done."""
         data, access = self.validated_body(ReplyPieceIn), request_access(request)
-        run = _access_begun_run(access, pk, data["attempt"])
+        run = access_begun_run(access, pk, data["attempt"])
         return Response(ReplyStateOut(append_words(run=run, offset=data["offset"], words=data["body"])).data)
 
 
@@ -311,7 +312,7 @@ class RunSteps(ApiView):
         Reported again under the same `key`, a step is changed (200). 409 `run_over` once the run is over, `other_kind`
         where the key names a step of another kind, `too_many_steps` after 200."""
         access, data = request_access(request), self.validated_body(RunStepIn)
-        run = _access_begun_run(access, pk, data.pop("attempt"))
+        run = access_begun_run(access, pk, data.pop("attempt"))
         step, is_new = report_step(run=run, **data)
         return Response(RunStepOut(step).data, status=201 if is_new else 200)
 
@@ -321,7 +322,7 @@ class FinishRun(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """The answer is whole, or failed with an `error`. A run that people stopped stays stopped."""
         data, access = self.validated_body(FinishIn), request_access(request)
-        run = _access_begun_run(access, pk, data["attempt"])
+        run = access_begun_run(access, pk, data["attempt"])
         usage = ReportedUsage(data["model"], data["input_tokens"], data["output_tokens"])
         if data["error"] is None:
             finish_external_run(run=run, words=data["body"], usage=usage)
@@ -397,12 +398,12 @@ def _runs_to_answer(access: Access) -> QuerySet[Run]:
     return visible_runs(access).select_related(*agent)
 
 
-_access_run_to_answer = access_by("pk", _runs_to_answer)
+access_run_to_answer = access_by("pk", _runs_to_answer)
 
 
-def _access_begun_run(access: Access, pk: int, attempt: int) -> Run:
+def access_begun_run(access: Access, pk: int, attempt: int) -> Run:
     """The agent's own run that it began itself, in a thread it still sees. Raises Refused, Conflict."""
-    run = _access_run_to_answer(access, pk)
+    run = access_run_to_answer(access, pk)
     if not access.is_agent or not run.is_external:
         raise Refused("Only the agent that began a run answers in it.")
     if run.attempt != attempt:

@@ -21,6 +21,7 @@ from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.agent.permissions import reply_denied_reason
 from agents.prompts.assembler.assemble import Prompt
 from agents.prompts.snapshots.store import store_snapshot
+from agents.runs.permission_answers import lapse_run_permissions
 from agents.runs.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
@@ -165,6 +166,7 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     add_step(run, "claimed", attempt=run.attempt)
     run.save()
     remove_steps(run)
+    lapse_run_permissions(run, "The answer was begun anew, which asks anew.")
     return run
 
 
@@ -297,6 +299,7 @@ def _end(
         add_step(run, "answered", **step)
     add_step(run, END_STEPS[state], attempt=run.attempt, by=by, error=run.error[:STEP_ERROR_CHARACTERS])
     run.save()
+    lapse_run_permissions(run)
 
 
 def _prompt_tokens(run: Run) -> int:

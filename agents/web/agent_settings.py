@@ -78,6 +78,14 @@ class SettingsForm(PlaceForm):
         label="Minutes between two messages that it posts unasked",
         help_text="On its schedule, from L3 on. At most 1,440, which is a day.",
     )
+    permission_minutes = forms.IntegerField(
+        required=False,  # a page from before there was one leaves it as it is
+        min_value=1,
+        max_value=1_440,
+        label="Minutes that a call waits for an answer",
+        help_text="Of a program elsewhere that asks leave before it acts. When nobody answers, the call is denied. At "
+        "most 1,440, which is a day.",
+    )
     is_active = forms.BooleanField(
         required=False,
         label="Active",
@@ -85,7 +93,7 @@ class SettingsForm(PlaceForm):
     )
     field_order = (
         *("answers_itself", "endpoint", "fallback", "effort", "daily_token_budget", "proactive_cooldown"),
-        *("channels", "is_active"),
+        *("permission_minutes", "channels", "is_active"),
     )
 
     def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
@@ -97,6 +105,7 @@ class SettingsForm(PlaceForm):
             "daily_token_budget": agent.daily_token_budget,
             "effort": agent.effort,
             "proactive_cooldown": agent.proactive_cooldown,
+            "permission_minutes": agent.permission_minutes,
             "is_active": agent.is_active,
         }
         super().__init__(request, initial=initial)

@@ -5,6 +5,7 @@ from agents.agent.models.archive_export import EXPORTS, WorkspaceExport
 from agents.agent.models.client_turn import ClientConversation, ClientTurn
 from agents.agent.models.entry_erasure import EntryErasure
 from agents.agent.models.mcp import McpServer, McpTool
+from agents.agent.models.permission import AgentPlan, CallRule, Permission
 from agents.agent.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
 from agents.agent.models.schedule import Schedule
 
@@ -13,6 +14,8 @@ __all__ = [
     "EXTERNAL_RUNS",
     "RUNS",
     "Agent",
+    "AgentPlan",
+    "CallRule",
     "ClientConversation",
     "ClientTurn",
     "Effort",
@@ -21,6 +24,7 @@ __all__ = [
     "LoadedSkill",
     "McpServer",
     "McpTool",
+    "Permission",
     "Run",
     "RunStep",
     "Schedule",

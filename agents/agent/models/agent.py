@@ -75,6 +75,12 @@ class Agent(TimestampedModel):
         validators=[MaxValueValidator(1_440)],
         help_text="Minutes between two messages that it posts unasked.",
     )
+    permission_minutes = models.PositiveSmallIntegerField(
+        default=15,
+        db_default=15,
+        validators=[MinValueValidator(1), MaxValueValidator(1_440)],
+        help_text="Minutes that a call it asks leave for waits for an answer; then it is denied.",
+    )
     deactivated_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -85,6 +91,10 @@ class Agent(TimestampedModel):
                 name="agent_fallback_is_another",
             ),
             models.CheckConstraint(condition=Q(effort__in=["", *Effort.values]), name="agent_effort_known"),
+            models.CheckConstraint(
+                condition=Q(permission_minutes__gte=1, permission_minutes__lte=1440),
+                name="agent_permission_minutes_bounded",
+            ),
         ]
 
     def __str__(self) -> str:
