@@ -26,6 +26,7 @@ from openvibe.base.problems import Problem
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.wiring import agent_posted, dive_ended, draft_requested, message_posted, message_revised
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import participant_access
 
@@ -147,10 +148,12 @@ def erase_calls_about_person(sender: type[ProfileNote], agent: Participant, pers
 
 
 @receiver(approval_decided, dispatch_uid="agents.resume")
-def resume_waiting_runs(sender: type[Approval], approval: Approval, **_: Any) -> None:
+def resume_waiting_runs(sender: type[Approval], approval: Approval, by: Access | None, **_: Any) -> None:
     """What waited for the decision goes on, whichever it was; where nobody decided in time, it ends. An agent elsewhere
     is told the answer when it asks again."""
-    settle_permission(approval)
+    name = approval.decided_by.label if approval.decided_by else ""
+    is_granted = approval.state == Approval.State.GRANTED
+    settle_permission(approval_id=approval.pk, is_granted=is_granted, by=by, name=name, note=approval.note)
     if approval.state == Approval.State.LAPSED:
         fail_waiting_runs(approval=approval)
         return

@@ -3,13 +3,13 @@
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from agents.agent.audience import in_visible_place
 from agents.agent.call_patterns import Call, PatternRefused, choose_rule, clean_pattern
-from agents.agent.models import Agent, CallRule
+from agents.agent.models import Agent, CallRule, Run
 from agents.agent.trust import CALL_LABELS, call_kind
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.access import Access
 
 MAX_RULES = 200
@@ -18,15 +18,17 @@ MAX_RULES = 200
 
 def rules_of(agent: Agent, access: Access) -> QuerySet[CallRule]:
     """The agent's rules, but for those of places that the asker does not see."""
-    channels, threads = Channel.objects.visible_to(access), Thread.objects.visible_to(access)
-    is_seen = Q(channel=None, thread=None) | Q(channel__in=channels) | Q(thread__in=threads)
-    return agent.call_rules.filter(is_seen).select_related("channel", "thread", "made_by").order_by("kind", "id")
+    return (
+        agent.call_rules.filter(in_visible_place(access))
+        .select_related("channel", "thread", "made_by")
+        .order_by("kind", "id")
+    )
 
 
-def rule_for(agent: Agent, thread: Thread, call: Call) -> tuple[CallRule, str] | None:
-    """The rule that holds for a call in the thread, and its effect. One query."""
-    is_here = Q(channel=None, thread=None) | Q(channel=thread.channel_id) | Q(thread=thread.pk)
-    return choose_rule(agent.call_rules.filter(is_here, kind=call.kind).order_by("id"), call)
+def rule_for(run: Run, call: Call) -> tuple[CallRule, str] | None:
+    """The rule that holds for a call in the run's thread, and its effect. One query."""
+    is_here = Q(channel=None, thread=None) | Q(channel=run.thread.channel_id) | Q(thread=run.thread_id)
+    return choose_rule(run.agent.call_rules.filter(is_here, kind=call.kind).order_by("id"), call)
 
 
 @transaction.atomic
@@ -37,10 +39,11 @@ def create_call_rule(
     kind: str,
     effect: str,
     pattern: str = "",
-    channel: Channel | None = None,
-    thread: Thread | None = None,
+    channel_id: int | None = None,
+    thread_id: int | None = None,
 ) -> CallRule:
-    """What becomes of such calls from now on, everywhere or in one place; the same rule with another effect is changed.
+    """What becomes of such calls from now on, everywhere or in one place, which `by` sees; the same rule with another
+    effect is changed.
 
     Raises Refused for non-admins, Problem for a kind, effect or pattern that cannot be used, Conflict `too_many_rules`.
     """
@@ -50,14 +53,14 @@ def create_call_rule(
         raise Problem(f"A kind is one of {', '.join(CALL_LABELS)}.", code="bad_kind", field="kind")
     if effect not in CallRule.Effect.values:
         raise Problem("A rule says allow, ask or deny.", code="bad_effect", field="effect")
-    if channel is not None and thread is not None:
+    if channel_id is not None and thread_id is not None:
         raise Problem("A rule holds in a channel or in a thread, not in both.", code="bad_place", field="thread")
     try:
         pattern = clean_pattern(known_kind, pattern)
     except PatternRefused as refusal:
         raise Problem(str(refusal), code="bad_pattern", field="pattern") from None
     Agent.objects.select_for_update(no_key=True, of=("self",)).get(pk=agent.pk)
-    facts = {"agent": agent, "kind": kind, "pattern": pattern, "channel": channel, "thread": thread}
+    facts = {"agent": agent, "kind": kind, "pattern": pattern, "channel_id": channel_id, "thread_id": thread_id}
     existing = CallRule.objects.filter(**facts).first()
     if existing is not None and existing.effect == effect:
         return existing

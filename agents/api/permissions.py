@@ -157,7 +157,7 @@ class AllowAlways(ApiView):
         """Grant a call that an agent elsewhere asks leave for, and make a rule that allows such calls of this agent in
         this channel from now on. Owners and admins."""
         access, data = request_access(request), self.validated_body(AlwaysIn)
-        permission = allow_always(approval=access_approval(access, pk), by=access, **data)
+        permission = allow_always(approval_id=access_approval(access, pk).pk, by=access, **data)
         return Response(PermissionOut(permission).data)
 
 
@@ -209,8 +209,8 @@ class CallRules(ApiView):
             kind=data["kind"],
             effect=data["effect"],
             pattern=data["pattern"],
-            channel=access_channel(access, data["channel"]) if "channel" in data else None,
-            thread=access_thread(access, data["thread"]) if "thread" in data else None,
+            channel_id=access_channel(access, data["channel"]).pk if "channel" in data else None,
+            thread_id=access_thread(access, data["thread"]).pk if "thread" in data else None,
         )
         return Response(CallRuleOut(_visible_rules(access, handle).get(pk=rule.pk)).data, status=201)
 

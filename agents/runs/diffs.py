@@ -25,8 +25,9 @@ class DiffLine(NamedTuple):
 
 def cut_diff(diff: str, limit: int) -> CutDiff:
     """At most `limit` characters of it; a single line that is longer is cut where it is."""
-    lines = diff.split("\n")
-    lines = [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    lines = [f"{line}\n" for line in split_lines(diff)]
+    if lines and not diff.endswith("\n"):
+        lines[-1] = lines[-1][:-1]
     kinds = [line.kind for line in _read(lines)]
     length, kept = 0, 0
     for line in lines:
@@ -39,7 +40,13 @@ def cut_diff(diff: str, limit: int) -> CutDiff:
 
 def read_diff(diff: str, limit: int = MAX_SHOWN_LINES) -> list[DiffLine]:
     """Its first lines, each with what it is."""
-    return list(_read(diff.split("\n")[:limit]))
+    return list(_read(split_lines(diff)[:limit]))
+
+
+def split_lines(diff: str) -> list[str]:
+    """Its lines, which newlines alone end."""
+    lines = diff.split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _read(lines: list[str]) -> Iterator[DiffLine]:

@@ -2,8 +2,6 @@
 
 Rows are locked in one order: thread, approval, permission. Only the run's own program locks its run before them."""
 
-from typing import NamedTuple
-
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -13,11 +11,9 @@ from agents.agent.call_rules import create_call_rule
 from agents.agent.models import Permission, Run
 from agents.agent.trust import CALL_LABELS, call_kind
 from agents.runs.thoughts import emit_step
-from memory.models import Approval
-from memory.services import decide_approval, lapse_approval
+from memory.services import decide_approval, lapse_approval, lock_approval, lock_thread
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 
 BATCH_SIZE = 500
@@ -83,25 +79,18 @@ def _lapse(permission: Permission, note: str) -> None:
         lapse_approval(approval=permission.approval, note=note)
 
 
-def settle_permission(approval: Approval) -> None:
-    """The card was decided or lapsed: so is the permission that waits for it, in the transaction of the decision."""
-    permission_id = (
-        Permission.objects.filter(approval=approval, state=State.WAITING).values_list("pk", flat=True).first()
-    )
+def settle_permission(*, approval_id: int, is_granted: bool, by: Access | None, name: str, note: str) -> None:
+    """The card was decided by somebody of this name, or lapsed (no `by`): so is the permission that waits for it, in
+    the transaction of the decision."""
+    waiting = Permission.objects.filter(approval=approval_id, state=State.WAITING)
+    permission_id = waiting.values_list("pk", flat=True).first()
     if permission_id is None:
         return
-    if approval.state == Approval.State.LAPSED:
-        _settle(permission_id, State.DENIED, f"{approval.note} So it is denied.", by="nobody")
+    if by is None:
+        _settle(permission_id, State.DENIED, f"{note} So it is denied.", by="nobody")
         return
-    assert approval.decided_by is not None
-    is_granted, name = approval.state == Approval.State.GRANTED, approval.decided_by.label
     why = f"{name} {'allowed' if is_granted else 'denied'} this."
-    state = State.ALLOWED if is_granted else State.DENIED
-    _settle(permission_id, state, why, by=_Decider(approval.decided_by_id or 0), note=approval.note)
-
-
-class _Decider(NamedTuple):
-    participant_id: int
+    _settle(permission_id, State.ALLOWED if is_granted else State.DENIED, why, by=by, note=note)
 
 
 def _settle(permission_id: int, state: str, why: str, *, by: Actor | str, note: str = "") -> None:
@@ -147,7 +136,7 @@ def _call_of(permission: Permission) -> Call:
 
 
 @transaction.atomic
-def allow_always(*, approval: Approval, by: Access, pattern: str | None = None, note: str = "") -> Permission:
+def allow_always(*, approval_id: int, by: Access, pattern: str | None = None, note: str = "") -> Permission:
     """Allows the call that waits and, by a rule for this agent in this channel, those that the pattern is about (None:
     the narrowest one).
 
@@ -156,12 +145,13 @@ def allow_always(*, approval: Approval, by: Access, pattern: str | None = None, 
     """
     if not by.administers:
         raise Refused("Only owners and admins allow something for always. Allow it once.", code="admins_only")
-    Thread.objects.select_for_update(no_key=True, of=("self",)).filter(pk=approval.thread_id).first()
-    Approval.objects.select_for_update(no_key=True, of=("self",)).filter(pk=approval.pk).first()
     permissions = Permission.objects.select_related("run__agent__participant", "run__thread__channel")
-    permission = permissions.filter(approval=approval).first()
+    permission = permissions.filter(approval=approval_id).first()
     if permission is None:
         raise Missing("No call of an agent's own tools waits for this.")
+    lock_thread(permission.run.thread, by, allow_ended=True)
+    approval = lock_approval(approval_id)
+    permission.refresh_from_db(fields=["state"])
     kind, suggested = call_kind(permission.kind), always_pattern(permission)
     if suggested is None and not (pattern and pattern.strip()):
         message = (
@@ -176,7 +166,7 @@ def allow_always(*, approval: Approval, by: Access, pattern: str | None = None, 
     if permission.state == State.WAITING:
         run = permission.run
         rule = create_call_rule(
-            agent=run.agent, by=by, kind=kind, effect="allow", pattern=wanted, channel=run.thread.channel
+            agent=run.agent, by=by, kind=kind, effect="allow", pattern=wanted, channel_id=run.thread.channel_id
         )
         if not covers(rule.pattern, _call_of(permission)):
             message = "This pattern is not about the call that waits. Write one that is."

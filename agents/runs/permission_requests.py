@@ -15,15 +15,13 @@ from agents.agent.access import visible_to
 from agents.agent.call_patterns import Call, relative_path
 from agents.agent.call_rules import rule_for
 from agents.agent.models import Agent, CallRule, Permission, Run
-from agents.agent.trust import CALL_CLASSES, CALL_LABELS, CallKind, call_gate, call_kind, call_refusal, trust_level
+from agents.agent.trust import CALL_CLASSES, CALL_LABELS, call_gate, call_kind, call_refusal, trust_level
 from agents.runs.diffs import cut_diff
 from agents.runs.external import lock_external_run
 from agents.runs.permission_answers import MAX_WHY_CHARACTERS, audit_permission, settled
 from agents.runs.thoughts import bounded_thought, emit_step
-from memory.models import Approval
-from memory.services import record_trust_check, request_approval
-from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.models import Thread
+from memory.services import lock_thread, record_trust_check, request_approval
+from openvibe.base.problems import Conflict, Problem
 from openvibe.engines.text.invisible import reveal_invisible
 from openvibe.engines.text.masking import mask_secrets
 
@@ -86,8 +84,8 @@ def request_permission(*, run: Run, request: PermissionRequest) -> tuple[Permiss
         return settled(existing), False
     with transaction.atomic():
         decision = _decide(run, request)
-        if decision.state == State.WAITING:  # ahead of the run, as whoever decides and whoever ends a dive does
-            Thread.objects.select_for_update(no_key=True, of=("self",)).filter(pk=run.thread_id).first()
+        if decision.state == State.WAITING:
+            decision = _lock_askable(run, decision)
         current = lock_external_run(run)
         if existing := _find(run, request.key):  # another process of the agent's asked meanwhile
             return existing, False
@@ -99,6 +97,20 @@ def request_permission(*, run: Run, request: PermissionRequest) -> tuple[Permiss
         return _create(current, request, decision), True
 
 
+def _lock_askable(run: Run, decision: _Decision) -> _Decision:
+    """The decision to ask, with the thread locked ahead of the run, as whoever ends a dive has it; a denial where
+    nobody can be asked in the thread."""
+    try:
+        lock_thread(run.thread, visible_to(run.agent))
+    except Problem as problem:
+        return _unaskable(problem)
+    return decision
+
+
+def _unaskable(problem: Problem) -> _Decision:
+    return _Decision(State.DENIED, f"People could not be asked. {problem.message}")
+
+
 def _find(run: Run, key: str) -> Permission | None:
     rows = Permission.objects.filter(run=run.pk, attempt=run.attempt, key=key)
     return rows.select_related("run__agent", "approval").first()
@@ -107,7 +119,7 @@ def _find(run: Run, key: str) -> Permission | None:
 def _decide(run: Run, request: PermissionRequest) -> _Decision:
     """What the level and the rules say of the call. Two queries at most."""
     agent, call = run.agent, request.call
-    found = rule_for(agent, run.thread, call)
+    found = rule_for(run, call)
     rule, effect = found if found else (None, None)
     gate = call_gate(agent.level, call.kind, effect)  # type: ignore[arg-type]  # an effect of a rule is one
     label = trust_level(agent.level).label
@@ -119,7 +131,7 @@ def _decide(run: Run, request: PermissionRequest) -> _Decision:
         return _Decision(State.ALLOWED, f"A rule of the agent allows this: {rule}.", Scope.ALWAYS, rule)
     if gate == "allowed":
         return _Decision(State.ALLOWED, f"{label} agents do this without asking.", Scope.ONCE)
-    denied = run.permissions.filter(attempt=run.attempt, digest=request.digest, approval__state=Approval.State.DENIED)
+    denied = run.permissions.filter(attempt=run.attempt, digest=request.digest, approval__state="denied")
     if denied.exists():
         return _Decision(State.DENIED, SAME_CALL_DENIED)
     return _Decision(State.WAITING, "People are asked.", rule=rule)
@@ -127,47 +139,32 @@ def _decide(run: Run, request: PermissionRequest) -> _Decision:
 
 def _create(run: Run, request: PermissionRequest, decision: _Decision) -> Permission:
     """The row, with the card where people are asked; one that cannot be put before them is denied, saying why."""
-    approval = None
-    if decision.state == State.WAITING:
-        decision, approval = _ask(run, request.call.kind, decision)
-    now, agent = timezone.now(), run.agent
-    is_waiting = decision.state == State.WAITING
+    now, agent, kind = timezone.now(), run.agent, request.call.kind
     permission = Permission(
-        run=run,
-        attempt=run.attempt,
-        key=request.key,
-        digest=request.digest,
-        **_readable(request),
-        state=decision.state,
-        scope=decision.scope,
-        why=decision.why[:MAX_WHY_CHARACTERS],
-        rule=decision.rule,
-        approval=approval,
-        expires_at=now + timedelta(minutes=agent.permission_minutes) if is_waiting else None,
-        decided_at=None if is_waiting else now,
+        run=run, attempt=run.attempt, key=request.key, digest=request.digest, **_readable(request), decided_at=now
     )
+    if decision.state == State.WAITING:
+        try:
+            with transaction.atomic():
+                permission.approval = request_approval(
+                    thread=run.thread, by=visible_to(agent), what=CALL_LABELS[kind], reuse_pending=False
+                )
+            permission.decided_at, permission.expires_at = None, now + timedelta(minutes=agent.permission_minutes)
+        except Problem as problem:
+            decision = _unaskable(problem)
+    permission.state, permission.scope, permission.rule = decision.state, decision.scope, decision.rule
+    permission.why = decision.why[:MAX_WHY_CHARACTERS]
     permission.save(force_insert=True)
     run.heard_at = now
     run.save(update_fields=["heard_at"])
-    is_plain_look = CALL_CLASSES[request.call.kind] == "looks" and decision.state == State.ALLOWED
-    if not is_waiting and not (is_plain_look and decision.rule is None):
+    is_plain_look = CALL_CLASSES[kind] == "looks" and decision.state == State.ALLOWED and decision.rule is None
+    if decision.state != State.WAITING and not is_plain_look:
         by = f"a rule of @{agent.handle}" if decision.rule else f"the trust level of @{agent.handle}"
         audit_permission(permission, by)
     if decision.is_by_level:
         _remember_refusal(agent, run, decision.why)
     emit_step(run)
     return permission
-
-
-def _ask(run: Run, kind: CallKind, decision: _Decision) -> tuple[_Decision, Approval | None]:
-    try:
-        with transaction.atomic():
-            approval = request_approval(
-                thread=run.thread, by=visible_to(run.agent), what=CALL_LABELS[kind], reuse_pending=False
-            )
-    except (Refused, Problem) as problem:
-        return _Decision(State.DENIED, f"People could not be asked. {problem.message}"), None
-    return decision, approval
 
 
 def _readable(request: PermissionRequest) -> dict[str, object]:

@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from agents.agent.call_patterns import COMMAND_KINDS, PATH_KINDS, is_outside
 from agents.agent.models import Permission
 from agents.agent.trust import CALL_LABELS, call_kind
-from agents.runs.diffs import MAX_SHOWN_LINES, read_diff
+from agents.runs.diffs import MAX_SHOWN_LINES, read_diff, split_lines
 from agents.runs.permission_answers import always_pattern
 from memory.wiring import PermissionCall
 
@@ -37,7 +37,7 @@ def _permission_call(permission: Permission) -> PermissionCall:
         added=permission.added,
         removed=permission.removed,
         unkept_lines=permission.unkept_lines,
-        unshown_lines=max(permission.diff.count("\n") - MAX_SHOWN_LINES, 0),
+        unshown_lines=max(len(split_lines(permission.diff)) - MAX_SHOWN_LINES, 0),
         expires_at=permission.expires_at,
         channel=run.thread.channel.name,
         always_pattern=always_pattern(permission),

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents.agent.models import RUNS, Permission, Run, RunStep
 from agents.prompts.snapshots.redaction import ToolCallView, visible_tool_calls
-from agents.runs.diffs import MAX_SHOWN_LINES, DiffLine, read_diff
+from agents.runs.diffs import MAX_SHOWN_LINES, DiffLine, read_diff, split_lines
 from agents.runs.step_words import call_words, permission_words, reported_words, seconds_words
 from openvibe.workspaces.access import Access
 
@@ -159,7 +159,7 @@ def changed_files(run: Run) -> list[ChangedFile]:
             file = by_path.setdefault(told_file["path"], ChangedFile(told_file["path"]))
             file.added += told_file["added"]
             file.removed += told_file["removed"]
-            unshown = max(told_file["diff"].rstrip("\n").count("\n") + 1 - MAX_SHOWN_LINES, 0)
+            unshown = max(len(split_lines(told_file["diff"])) - MAX_SHOWN_LINES, 0)
             file.changes.append(FileChange(read_diff(told_file["diff"]), unshown + told_file["unkept_lines"]))
     return list(by_path.values())
 

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -22,7 +22,14 @@ from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel
 from openvibe.engines.llm.models import Endpoint
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+def open_channels(access: Access) -> QuerySet[Channel]:
+    """Channels that the asker sees and that are not archived, by name."""
+    channels: QuerySet[Channel] = Channel.objects.visible_to(access)
+    return channels.filter(archived_at=None).order_by("name")
 
 
 class PlaceForm(ServiceForm):
@@ -37,7 +44,7 @@ class PlaceForm(ServiceForm):
 
     def __init__(self, request: WorkspaceRequest, **options: Any) -> None:
         super().__init__(request.POST if request.method == "POST" else None, **options)
-        channels = Channel.objects.visible_to(request.access).filter(archived_at=None).order_by("name")
+        channels = open_channels(request.access)
         endpoints = Endpoint.objects.filter(workspace=request.workspace)
         self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
         self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models

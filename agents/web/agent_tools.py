@@ -15,9 +15,9 @@ from agents.agent.trust import CALL_LABELS, call_kind, call_rule, trust_level
 from agents.tools.mcp_servers.forms import ToolsForm
 from agents.tools.mcp_servers.tools import allow_tools
 from agents.web.access import access_agent, check_may
+from agents.web.agent_settings import open_channels
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Channel
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 CALL_RULE_WORDS = {
@@ -42,14 +42,13 @@ class RuleForm(ServiceForm):
         "pytest -q, not about pytest; rm x. In a path, * is any text in a name and ** any folders: src/**.",
         widget=forms.TextInput(attrs={"dir": "ltr", "spellcheck": "false", "autocomplete": "off"}),
     )
-    channel = forms.ModelChoiceField(
-        Channel.objects.none(), required=False, label="Where it holds", empty_label="Everywhere"
+    channel: "forms.ModelChoiceField[Any]" = forms.ModelChoiceField(
+        None, required=False, label="Where it holds", empty_label="Everywhere"
     )
 
     def __init__(self, request: WorkspaceRequest, data: Any = None) -> None:
         super().__init__(data)
-        channels = Channel.objects.visible_to(request.access).filter(archived_at=None, name__gt="").order_by("name")
-        self.fields["channel"].queryset = channels  # type: ignore[attr-defined]  # a field of models
+        self.fields["channel"].queryset = open_channels(request.access).exclude(name="")  # type: ignore[attr-defined]  # a field of models
 
 
 @workspace_view
@@ -80,7 +79,9 @@ def rule_create(request: WorkspaceRequest, handle: str) -> HttpResponse:
     form = RuleForm(request, request.POST)
     if form.is_valid():
         try:
-            create_call_rule(agent=agent, by=request.access, **form.cleaned_data)
+            values = {**form.cleaned_data}
+            channel = values.pop("channel")
+            create_call_rule(agent=agent, by=request.access, channel_id=channel and channel.pk, **values)
             messages.success(request, "Saved. It holds from its next call on.")
             return redirect("agent-tools", request.workspace.slug, agent.handle)
         except Problem as problem:

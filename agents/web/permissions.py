@@ -16,7 +16,7 @@ def approval_always(request: WorkspaceRequest, approval_id: int) -> HttpResponse
     """Allows a call and those that the `pattern` is about, in this channel. `from=card`: the answer takes the place of
     the card alone."""
     approval = access_approval(request.access, approval_id)
-    permission = allow_always(approval=approval, by=request.access, pattern=request.POST.get("pattern"))
+    permission = allow_always(approval_id=approval.pk, by=request.access, pattern=request.POST.get("pattern"))
     if request.htmx and request.POST.get("from") == "card":
         return render(request, "memory/_decided.html", {"words": "You allowed it, from now on without asking."})
     return redirect("thread-work", request.workspace.slug, permission.run.thread_id)

@@ -23,6 +23,7 @@ from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member
 from tests import factories
+from tests.agents.factories import PermissionFactory
 from tests.api.client import Api
 from tests.api.conftest import Enter
 from tests.api.test_external_runs import api, begin, finish, question, reed, run
@@ -104,14 +105,14 @@ def test_always_makes_a_rule_for_this_channel(
 ) -> None:
     approval = approval_of(ask(api, run)[1])
     with pytest.raises(Problem, match="Only owners and admins"):
-        allow_always(approval=approval, by=access(dora))
+        allow_always(approval_id=approval.pk, by=access(dora))
     for pattern, words in (("make *", "not about the call"), ("  ", "field is empty"), ("a\u200b", "cannot be seen")):
         with pytest.raises(Problem, match=words):
-            allow_always(approval=approval, by=access(ana), pattern=pattern)
+            allow_always(approval_id=approval.pk, by=access(ana), pattern=pattern)
     assert look(api, run)["state"] == "waiting"
     assert not CallRule.objects.exists()
 
-    allow_always(approval=approval, by=access(ana), pattern="pytest *")
+    allow_always(approval_id=approval.pk, by=access(ana), pattern="pytest *")
 
     assert (look(api, run)["state"], look(api, run)["scope"]) == ("allowed", "always")
     rule = CallRule.objects.get()
@@ -186,9 +187,9 @@ def test_a_rule_of_another_place_says_nothing_here(
     api: Api, run: Run, operator: Agent, ana: Member, thread: Thread
 ) -> None:
     other = factories.make_channel(ana, "elsewhere")
-    create_call_rule(agent=operator, by=access(ana), kind="execute", effect="allow", channel=other)
+    create_call_rule(agent=operator, by=access(ana), kind="execute", effect="allow", channel_id=other.pk)
     assert ask(api, run)[1]["state"] == "waiting"
-    create_call_rule(agent=operator, by=access(ana), kind="execute", effect="allow", thread=thread)
+    create_call_rule(agent=operator, by=access(ana), kind="execute", effect="allow", thread_id=thread.pk)
     assert ask(api, run, key="call-2")[1]["state"] == "allowed"
 
 
@@ -232,13 +233,7 @@ def test_what_cannot_be_taken_is_said(api: Api, run: Run, body: dict[str, object
 
 
 def test_a_run_asks_a_bounded_number_of_times(api: Api, run: Run, operator: Agent) -> None:
-    asked = (
-        Permission(
-            run=run, attempt=1, key=f"k{number}", kind="read", digest="", state="allowed", decided_at=timezone.now()
-        )
-        for number in range(MAX_PERMISSIONS - 1)
-    )
-    Permission.objects.bulk_create(asked)
+    PermissionFactory.create_batch(MAX_PERMISSIONS - 1, run=run)
     assert ask(api, run, key="last")[0] == 201
     status, problem = ask(api, run, key="beyond")
     assert (status, problem["code"]) == (409, "too_many_permissions")
@@ -385,7 +380,8 @@ def test_a_step_tells_of_the_files_it_changed(api: Api, run: Run) -> None:
 
 def test_diffs_are_read_line_by_line() -> None:
     diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n same\n--- gone\n+++ new\n"
-    assert [line.kind for line in read_diff(diff)] == ["file", "file", "file", "hunk", "same", "del", "add", "same"]
+    assert [line.kind for line in read_diff(diff)] == ["file", "file", "file", "hunk", "same", "del", "add"]
+    assert read_diff("") == []
     cut = cut_diff(diff, 60)
     assert (cut.added, cut.removed, cut.unkept_lines) == (1, 1, 2)
     assert cut_diff("+" * 100, 10).text == "+" * 10

@@ -10,8 +10,6 @@ from django.db.models.functions import Now
 
 from agents.agent.models.agent import Agent
 from agents.agent.models.run import Run
-from openvibe.chat.models import Channel, Thread
-from openvibe.workspaces.models import Participant
 
 CALL_KINDS = ["read", "search", "think", "edit", "move", "delete", "execute", "fetch", "switch_mode", "other"]
 
@@ -29,9 +27,9 @@ class CallRule(models.Model):
     kind = models.CharField(max_length=12, help_text="agents.agent.trust.CallKind")
     pattern = models.CharField(max_length=500, blank=True, default="", help_text="agents.agent.call_patterns")
     effect = models.CharField(max_length=5, choices=Effect.choices)
-    channel = models.ForeignKey(Channel, null=True, on_delete=models.CASCADE, related_name="+")
-    thread = models.ForeignKey(Thread, null=True, on_delete=models.CASCADE, related_name="+")
-    made_by = models.ForeignKey(Participant, null=True, on_delete=models.PROTECT, related_name="+")
+    channel = models.ForeignKey("chat.Channel", null=True, on_delete=models.CASCADE, related_name="+")
+    thread = models.ForeignKey("chat.Thread", null=True, on_delete=models.CASCADE, related_name="+")
+    made_by = models.ForeignKey("workspaces.Participant", null=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -142,7 +140,7 @@ class AgentPlan(models.Model):
         LOW = "low", "Low"
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+", db_index=False)
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="agent_plans")
+    thread = models.ForeignKey("chat.Thread", on_delete=models.CASCADE, related_name="agent_plans")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="plans", help_text="In which it was told.")
     entries = models.JSONField(default=list)
     updated_at = models.DateTimeField(auto_now=True)

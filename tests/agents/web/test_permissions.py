@@ -52,6 +52,9 @@ def row(client: Client, message: Message) -> str:
 def test_the_card_stands_at_the_message(
     run: Run, question: Message, ana: Member, dora: Member, channel: Channel
 ) -> None:
+    ask(run, key="plain")
+    assert 'class="diff"' not in row(signed_in(ana), question)
+    Permission.objects.all().delete()
     approval = ask(run, command="pytest <b> \u202e", diff="+<script>\n")
     shown, for_dora = row(signed_in(ana), question), row(signed_in(dora), question)
     assert "Wren is waiting for Ana or another member to decide: run a command" in shown
