@@ -106,7 +106,7 @@ class OnePermission(ApiView):
         """How it was answered, for the agent that asked. The event `work_changed` of the thread tells when to look."""
         access = request_access(request)
         run = access_run_to_answer(access, pk)
-        if not access.is_agent:
+        if not access.is_agent or not run.is_external:
             raise Refused("Only the agent that began a run asks in it. People find its calls under the run's events.")
         return Response(PermissionOut(read_permission(run=run, key=key)).data)
 

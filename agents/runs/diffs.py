@@ -39,12 +39,12 @@ def cut_diff(diff: str, limit: int) -> CutDiff:
 
 
 def read_diff(diff: str, limit: int = MAX_SHOWN_LINES) -> list[DiffLine]:
-    """Its first lines, each with what it is."""
+    """The first lines of a diff, each with what it is."""
     return list(_read(split_lines(diff)[:limit]))
 
 
 def split_lines(diff: str) -> list[str]:
-    """Its lines, which newlines alone end."""
+    """The lines of a diff, which newlines alone end."""
     lines = diff.split("\n")
     return lines if lines[-1] else lines[:-1]
 

@@ -31,7 +31,7 @@ MAX_PERMISSIONS = 1_000
 MAX_COMMAND_CHARACTERS = 20_000
 MAX_ARGUMENTS_CHARACTERS = 20_000
 MAX_KEPT_DIFF_CHARACTERS = 200_000
-"""Of a longer diff the beginning is kept, and said how many lines are not."""
+"""Characters of a diff that are kept: of a longer one the beginning, and how many lines are not."""
 
 MAX_PATHS, MAX_PATH_CHARACTERS = 50, 1_000
 SAME_CALL_DENIED = "People denied this very call in this answer. Go on without it."

@@ -13,7 +13,7 @@ TEXT_GONE = "What it would do went with a deleted message, or is no longer kept.
 
 
 def permission_calls(permissions: QuerySet[Permission]) -> list[PermissionCall]:
-    """These calls, the oldest first. Whoever asks sees their threads. One query."""
+    """The calls as people read them, the oldest first. Whoever asks sees their threads. One query."""
     related = ("run__agent__participant", "run__thread__channel")
     return [_permission_call(permission) for permission in permissions.select_related(*related).order_by("pk")]
 

@@ -28,7 +28,7 @@ TABLE = {
     **dict.fromkeys(("fetch", "other"), (NEVER, NEVER, ASKS, ASKS)),
     "switch_mode": (NEVER, NEVER, ALWAYS_ASKS, ALWAYS_ASKS),
 }
-"""Of each kind what becomes of it at L1 to L4, where no rule is about it and where one is."""
+"""What becomes of each kind at L1 to L4, where no rule is about it and where one is."""
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4])
