@@ -24,7 +24,7 @@ class DiffLine(NamedTuple):
 
 
 def cut_diff(diff: str, limit: int) -> CutDiff:
-    """At most `limit` characters of it; a single line that is longer is cut where it is."""
+    """The first `limit` characters of a diff at most; a single line that is longer is cut where it is."""
     lines = [f"{line}\n" for line in split_lines(diff)]
     if lines and not diff.endswith("\n"):
         lines[-1] = lines[-1][:-1]
