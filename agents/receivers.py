@@ -15,6 +15,7 @@ from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
 from agents.prompts.snapshots.store import erase_calls_about, erase_tool_calls
 from agents.runs.external import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
+from agents.runs.permission_answers import lapse_quoting_permissions, settle_permission
 from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
 from knowledge.models import Entry
@@ -25,6 +26,7 @@ from openvibe.base.problems import Problem
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.wiring import agent_posted, dive_ended, draft_requested, message_posted, message_revised
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import participant_access
 
@@ -121,6 +123,7 @@ def ask_to_keep_published_result(sender: type[Dive], dive: Dive, **_: Any) -> No
 def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) -> None:
     """What tools were asked and answered may quote a deleted message."""
     if message.is_deleted:
+        lapse_quoting_permissions(message.thread_id)
         erase_tool_calls(message.thread_id, message.pk)
 
 
@@ -145,8 +148,12 @@ def erase_calls_about_person(sender: type[ProfileNote], agent: Participant, pers
 
 
 @receiver(approval_decided, dispatch_uid="agents.resume")
-def resume_waiting_runs(sender: type[Approval], approval: Approval, **_: Any) -> None:
-    """What waited for the decision goes on, whichever it was; where nobody decided in time, it ends."""
+def resume_waiting_runs(sender: type[Approval], approval: Approval, by: Access | None, **_: Any) -> None:
+    """What waited for the decision goes on, whichever it was; where nobody decided in time, it ends. An agent elsewhere
+    is told the answer when it asks again."""
+    name = approval.decided_by.label if approval.decided_by else ""
+    is_granted = approval.state == Approval.State.GRANTED
+    settle_permission(approval_id=approval.pk, is_granted=is_granted, by=by, name=name, note=approval.note)
     if approval.state == Approval.State.LAPSED:
         fail_waiting_runs(approval=approval)
         return

@@ -1,7 +1,6 @@
 """Wiring: what agents plug into lower floors (clients, access, budgets, denials, uses of knowledge, handoff lines)."""
 
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -9,7 +8,7 @@ from django.db.models import Exists, OuterRef
 
 from agents.agent.access import agent_access, agent_accesses, answers_for_free, endpoint_for, visible_to
 from agents.agent.audience import shown_messages, shown_while_answering, visible_calls
-from agents.agent.models import Agent, LoadedSkill, ToolCall
+from agents.agent.models import Agent, LoadedSkill, Permission, ToolCall
 from agents.agent.permissions import reply_denials
 from agents.agent.services import PROMPT_CHECK
 from agents.agent.token_budgets import tokens_left
@@ -19,6 +18,8 @@ from agents.prompts.assembler.validation import check_agent, check_endpoint, che
 from agents.prompts.history import PromptSteps
 from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
 from agents.quotes import AGENT_QUOTES
+from agents.runs.permission_views import permission_calls
+from agents.runs.plans import agent_plans
 from agents.statistics.admin_dashboard import dashboard
 from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools
@@ -29,6 +30,7 @@ from knowledge.queries import ENTRY_USES
 from memory.wiring import (
     ACTIONS,
     AGENT_CLIENT,
+    AGENT_PLANS,
     APPROVAL_CALLS,
     HANDOFF_SOURCES,
     INSTRUCTIONS,
@@ -54,6 +56,7 @@ from openvibe.chat.wiring import (
 from openvibe.engines.llm.endpoints.endpoints import ENDPOINT_CHECK, client_for
 from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.protocol import ModelClient
+from openvibe.engines.text.invisible import reveal_invisible
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import AGENT_ACCESS, AGENT_ACCESSES
@@ -79,6 +82,7 @@ def wire() -> None:
     PROMPT_HISTORY.add(PromptSteps())
     HANDOFF_SOURCES.add(handoff_lines)
     APPROVAL_CALLS.add(approval_calls)
+    AGENT_PLANS.add(agent_plans)
     REVIEWER_AGENTS.add(iter_reviewer_agents)
     AGENT_CLIENT.add(agent_client)
     SHOWN_MESSAGES.add(shown_messages)
@@ -131,11 +135,14 @@ def iter_reviewer_agents() -> Iterator[tuple[Participant, Access]]:
 
 
 def approval_calls(approval_ids: Collection[int], access: Access) -> dict[int, ApprovalCall]:
-    """The calls that wait, or waited, for these approvals. One query."""
+    """The calls that wait, or waited, for these approvals. Two queries."""
+    asked = permission_calls(Permission.objects.filter(approval__in=approval_ids))
+    permissions = {call.approval_id: ApprovalCall(call.kind, "", call.hidden, call) for call in asked}
     rows = ToolCall.objects.filter(approval__in=approval_ids, decision=ToolCall.Decision.WAITS)
     is_visible = Exists(visible_calls(access).filter(pk=OuterRef("pk")))
     columns = rows.annotate(is_visible=is_visible).values_list("approval_id", "name", "arguments", "is_visible")
-    return {pk: _approval_call(name, arguments, is_visible) for pk, name, arguments, is_visible in columns}
+    calls = {pk: _approval_call(name, arguments, is_visible) for pk, name, arguments, is_visible in columns}
+    return calls | permissions
 
 
 def _approval_call(name: str, arguments: str, is_visible: bool) -> ApprovalCall:
@@ -145,11 +152,7 @@ def _approval_call(name: str, arguments: str, is_visible: bool) -> ApprovalCall:
         return ApprovalCall(name, "", "Its arguments went with a deleted message. The call cannot be made any more.")
     with suppress(ValueError):
         arguments = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    return ApprovalCall(name, _INVISIBLE_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", clean_text(arguments)))
-
-
-_INVISIBLE_CHARACTERS = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""Characters that are not seen, or turn what stands around them: people decide about what is sent, letter by letter."""
+    return ApprovalCall(name, clean_text(reveal_invisible(arguments)))
 
 
 MAX_HANDOFF_CALLS = 20

@@ -25,7 +25,7 @@ from memory.plugins.registry import ActivePlugin, active_plugin, provider_for, p
 from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
 from memory.plugins.thread_modes import MemoryMode, is_ignored, memory_mode, memory_mode_of
 from memory.plugins.tool import build_tool
-from memory.work.queries import row_text, visible_work_items
+from memory.work.queries import access_approval, row_text, visible_work_items
 
 __all__ = [
     "ENVELOPE_TOKENS",
@@ -40,6 +40,7 @@ __all__ = [
     "MemoryMode",
     "MemoryProvider",
     "Session",
+    "access_approval",
     "access_workspace_episode",
     "active_plugin",
     "blocks_context",

@@ -4,8 +4,8 @@ from memory.blocks.services import check_thread_is_public
 from memory.episodes.services import apply_to_soul, record_failure, record_trust_check, reopen_applied_since
 from memory.plugins.compaction import request_compaction
 from memory.plugins.sessions import check_profile_update
-from memory.work.approvals import lapse_approval, request_approval
-from memory.work.services import close_work_item, create_work_item, log_progress
+from memory.work.approvals import decide_approval, lapse_approval, lock_approval, request_approval
+from memory.work.services import close_work_item, create_work_item, emit_work_changed, lock_thread, log_progress
 
 __all__ = [
     "apply_to_soul",
@@ -13,7 +13,11 @@ __all__ = [
     "check_thread_is_public",
     "close_work_item",
     "create_work_item",
+    "decide_approval",
+    "emit_work_changed",
     "lapse_approval",
+    "lock_approval",
+    "lock_thread",
     "log_progress",
     "record_failure",
     "record_trust_check",

@@ -20,8 +20,11 @@ from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.models import Approval
 from memory.work.queries import (
+    AGENT_PLANS,
     APPROVAL_CALLS,
+    AgentPlanView,
     ApprovalCall,
+    PermissionCall,
     count_pending_approvals,
     preferences_by_message,
     visible_approvals,
@@ -44,6 +47,7 @@ MAX_INBOX_NOTES = 20
 __all__ = [
     "ACTIONS",
     "AGENT_CLIENT",
+    "AGENT_PLANS",
     "APPROVAL_CALLS",
     "HANDOFF_SOURCES",
     "INSTRUCTIONS",
@@ -52,8 +56,10 @@ __all__ = [
     "REVIEWER_AGENTS",
     "SHOWN_MESSAGES",
     "TOOL_RESULTS",
+    "AgentPlanView",
     "ApprovalCall",
     "HandoffLine",
+    "PermissionCall",
     "PromptPart",
     "PromptReading",
     "Step",

@@ -43,6 +43,12 @@ _PUBLIC_LEVELS = [row.number for row in TRUST_LEVELS if row.reads_public_channel
 _DIVE_LEVELS = [row.number for row in TRUST_LEVELS if row.dive_results]
 
 
+def in_visible_place(access: Access) -> Q:
+    """Rows that hold everywhere, or in a `channel` or `thread` that the asker sees."""
+    channels, threads = Channel.objects.visible_to(access), Thread.objects.visible_to(access)
+    return Q(channel=None, thread=None) | Q(channel__in=channels) | Q(thread__in=threads)
+
+
 def shown_to_readers(access: Access, thread_id: int) -> Access:
     """The access, as far as everybody who reads an answer in the thread may see what it allows, at this moment.
 

@@ -6,7 +6,7 @@ from typing import Literal
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.agent.models import MAX_RUN_MINUTES, Agent, Effort, SoulVersion, TrustChange
+from agents.agent.models import MAX_PERMISSION_MINUTES, MAX_RUN_MINUTES, Agent, Effort, SoulVersion, TrustChange
 from agents.agent.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_text, soul_to_dict, soul_tokens
 from agents.agent.soul.parser import parse_soul
 from agents.agent.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
@@ -78,10 +78,12 @@ def update_agent(
     effort: str | None = None,
     proactive_cooldown: int | None = None,
     run_minutes: int | None = None,
+    permission_minutes: int | None = None,
 ) -> Agent:
     """Changes the agent's settings: model (None: the workspace's default), fallback (None: the workspace's), budget,
     who writes its answers, where it is, whether it is active, how long its model may think, how many minutes lie
-    between two messages that it posts unasked, and how many one answer may take elsewhere (None: as it is).
+    between two messages that it posts unasked, how many one answer may take elsewhere, and how many a call that it asks
+    leave for waits (None: as it is).
 
     Archived channels and those that `by` does not see stay as they are. Raises Problem when the window of either model
     is too small for the agent, or both are the same, and Refused for non-admins.
@@ -104,10 +106,11 @@ def update_agent(
     _audit_cooldown(current, by, cooldown)
     current.proactive_cooldown = cooldown
     _set_run_minutes(current, by, run_minutes)
+    _set_permission_minutes(current, by, permission_minutes)
     current.endpoint, current.fallback = endpoint, fallback
     current.daily_token_budget, current.answers_itself, current.effort = daily_token_budget, answers_itself, effort
     settings = ("endpoint", "fallback", "daily_token_budget", "answers_itself", "effort", "proactive_cooldown")
-    current.save(update_fields=[*settings, "run_minutes", "updated_at"])
+    current.save(update_fields=[*settings, "run_minutes", "permission_minutes", "updated_at"])
     if has_other_models:
         PROMPT_CHECK.only()(current)
     if is_active and not current.is_active:
@@ -130,9 +133,11 @@ def update_answering(
     daily_token_budget: int | None = None,
     effort: str | None = None,
     run_minutes: int | None = None,
+    permission_minutes: int | None = None,
 ) -> Agent:
-    """Changes who writes its answers, how many tokens it may use in a day, how long its model may think, and how many
-    minutes one answer may take elsewhere; None stays as it is. Raises Refused for non-admins."""
+    """Changes who writes its answers, how many tokens it may use in a day, how long its model may think, how many
+    minutes one answer may take elsewhere and how many a call that it asks leave for waits; None stays as it is. Raises
+    Refused for non-admins."""
     _check_administers(by, agent.workspace_id, "change an agent's settings")
     rows = Agent.objects.select_for_update(no_key=True, of=("self",)).select_related("participant", "endpoint")
     current = rows.get(pk=agent.pk)
@@ -144,9 +149,11 @@ def update_answering(
         current.answers_itself, current.daily_token_budget, current.effort = itself, budget, effort
         current.save(update_fields=["answers_itself", "daily_token_budget", "effort", "updated_at"])
         emit("agent_changed", workspace_id=current.workspace_id)
-    if run_minutes not in (None, current.run_minutes):
-        _set_run_minutes(current, by, run_minutes)
-        current.save(update_fields=["run_minutes", "updated_at"])
+    minutes_before = (current.run_minutes, current.permission_minutes)
+    _set_run_minutes(current, by, run_minutes)
+    _set_permission_minutes(current, by, permission_minutes)
+    if minutes_before != (current.run_minutes, current.permission_minutes):
+        current.save(update_fields=["run_minutes", "permission_minutes", "updated_at"])
         emit("agent_changed", workspace_id=current.workspace_id)
     return current
 
@@ -204,15 +211,30 @@ def _set_run_minutes(agent: Agent, by: Access, minutes: int | None) -> None:
         return
     if not 1 <= minutes <= MAX_RUN_MINUTES:
         raise Problem(f"Choose 1 to {MAX_RUN_MINUTES:,} minutes.", code="bad_minutes", field="run_minutes")
+    _audit_minutes(agent, by, f"one answer of @{agent.handle} may take elsewhere", agent.run_minutes, minutes)
+    agent.run_minutes = minutes
+
+
+def _set_permission_minutes(agent: Agent, by: Access, minutes: int | None) -> None:
+    """Sets how long a call that it asks leave for waits, as `_set_run_minutes` does."""
+    if minutes is None or minutes == agent.permission_minutes:
+        return
+    if not 1 <= minutes <= MAX_PERMISSION_MINUTES:
+        problem = f"Choose 1 to {MAX_PERMISSION_MINUTES:,} minutes."
+        raise Problem(problem, code="bad_minutes", field="permission_minutes")
+    _audit_minutes(agent, by, f"a call of @{agent.handle} waits for an answer", agent.permission_minutes, minutes)
+    agent.permission_minutes = minutes
+
+
+def _audit_minutes(agent: Agent, by: Access, what: str, before: int, after: int) -> None:
     record_audit(
         AuditAction.AGENT,
         workspace_id=agent.workspace_id,
         by=by,
-        subject=f"minutes that one answer of @{agent.handle} may take elsewhere",
-        before=str(agent.run_minutes),
-        after=str(minutes),
+        subject=f"minutes that {what}",
+        before=str(before),
+        after=str(after),
     )
-    agent.run_minutes = minutes
 
 
 def _audit_settings(

@@ -36,6 +36,37 @@ GATES: dict[Effect, tuple[GateRule, GateRule, GateRule, GateRule]] = {
 }
 """The gate table: what agents of L1 to L4 may do with tools of each effect."""
 
+CallKind = Literal["read", "search", "think", "edit", "move", "delete", "execute", "fetch", "switch_mode", "other"]
+"""What an agent elsewhere says that a call of its own tools is, in the words of the Agent Client Protocol."""
+
+CallClass = Literal["looks", "changes", "outside"]
+"""What such a call does: looks at something; changes something on its machine; or reaches beyond it, lifts the agent's
+own limits, or is of no kind that is known."""
+
+CallEffect = Literal["allow", "ask", "deny"]
+"""What a rule of an agent says of the calls that it is about."""
+
+CALL_CLASSES: dict[CallKind, CallClass] = {
+    "read": "looks",
+    "search": "looks",
+    "think": "looks",
+    "edit": "changes",
+    "move": "changes",
+    "delete": "changes",
+    "execute": "changes",
+    "fetch": "outside",
+    "switch_mode": "outside",
+    "other": "outside",
+}
+
+CALL_GATES: dict[CallClass, tuple[GateRule, GateRule, GateRule, GateRule]] = {
+    "looks": ("allowed", "allowed", "allowed", "allowed"),
+    "changes": ("refused", "refused", "approved", "most"),
+    "outside": ("refused", "refused", "ask", "ask"),
+}
+"""The gate table of calls that agents elsewhere ask about. `approved`: what a rule allows, anything else asks; `most`:
+all but what a rule lets ask or denies."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrustLevel:
@@ -167,6 +198,49 @@ def gate_refusal(level: int, effect: Effect) -> str:
     lowest = next(row.number for row in TRUST_LEVELS if gate_rule(row.number, effect) != "refused")
     return f"which {EFFECT_LABELS[effect]}: agents may from L{lowest} on"
 
+
+def call_kind(word: str) -> CallKind:
+    """The kind that an agent names; one that nobody knows is `other`."""
+    return next((kind for kind in get_args(CallKind) if kind == word), "other")
+
+
+def call_rule(level: int, kind: CallKind) -> GateRule:
+    """The cell of the gate table of calls. Raises ValueError for another level."""
+    return CALL_GATES[CALL_CLASSES[kind]][trust_level(level).number - 1]
+
+
+def call_gate(level: int, kind: CallKind, effect: CallEffect | None = None) -> Gate:
+    """What becomes of a call that an agent elsewhere asks about. `effect`: what the agent's rules say of it.
+
+    No rule gives more than the level has; a change of mode, which may end the asking itself, is never allowed unasked.
+    """
+    rule = call_rule(level, kind)
+    if rule == "refused" or effect == "deny":
+        return "refused"
+    if effect == "ask" or kind == "switch_mode":
+        return "ask"
+    return "allowed" if effect == "allow" or rule in ("allowed", "most") else "ask"
+
+
+def call_refusal(level: int, kind: CallKind) -> str:
+    """The sentence that says why the level refuses a call."""
+    lowest = next(row.number for row in TRUST_LEVELS if call_rule(row.number, kind) != "refused")
+    row = trust_level(level)
+    return f"At {row.label} an agent only looks (read, search, think): “{kind}” is for L{lowest} and up."
+
+
+CALL_LABELS: dict[CallKind, str] = {
+    "read": "Read a file",
+    "search": "Search",
+    "think": "Think",
+    "edit": "Change a file",
+    "move": "Move or rename a file",
+    "delete": "Delete a file",
+    "execute": "Run a command",
+    "fetch": "Fetch something from outside",
+    "switch_mode": "Change its mode of work",
+    "other": "Do something of another kind",
+}
 
 EFFECT_LABELS: dict[Effect, str] = {
     "reads": "only reads",

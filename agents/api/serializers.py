@@ -5,10 +5,21 @@ from typing import Any, get_args
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from agents.agent.models import MAX_RUN_MINUTES, Agent, Effort, KnowledgeUse, Run, RunStep, SoulVersion, ToolCall
+from agents.agent.models import (
+    MAX_PERMISSION_MINUTES,
+    MAX_RUN_MINUTES,
+    Agent,
+    Effort,
+    KnowledgeUse,
+    Permission,
+    Run,
+    RunStep,
+    SoulVersion,
+    ToolCall,
+)
 from agents.agent.soul.rules import RULE_PLACES
 from agents.prompts.assembler.items import DropReason
-from agents.runs.reported_steps import MAX_STEP_CHARACTERS
+from agents.runs.reported_steps import MAX_FILES, MAX_STEP_CHARACTERS
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
@@ -31,6 +42,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
         fields = (
             *("id", "handle", "name", "level", "active", "soul", "answers_itself", "daily_token_budget", "effort"),
             "run_minutes",
+            "permission_minutes",
         )
         read_only_fields = fields
 
@@ -56,6 +68,12 @@ class AgentChange(serializers.Serializer[Any]):
         min_value=1,
         max_value=MAX_RUN_MINUTES,
         help_text="Minutes that one answer may take where a program elsewhere writes it; then it fails.",
+    )
+    permission_minutes = WholeNumberField(
+        required=False,
+        min_value=1,
+        max_value=MAX_PERMISSION_MINUTES,
+        help_text="A call that it asks leave for is denied after so many.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -459,14 +477,38 @@ class RunContextOut(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField(source="snapshot.created_at")
 
 
+class ChangedFileOut(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    diff = serializers.CharField(help_text="Unified; its beginning where it is long.")
+    added = serializers.IntegerField(help_text="Lines, of the whole diff.")
+    removed = serializers.IntegerField(help_text="Lines, of the whole diff.")
+    unkept_lines = serializers.IntegerField(help_text="Lines of the diff that are not kept.")
+
+
+class PermissionSeenOut(serializers.ModelSerializer[Permission]):
+    """A call of its own tools that an agent elsewhere asked leave for, and the answer."""
+
+    class Meta:
+        model = Permission
+        fields = (
+            *("key", "kind", "title", "command", "paths", "arguments", "diff", "added", "removed", "unkept_lines"),
+            *("state", "scope", "why", "note", "created_at", "expires_at", "decided_at"),
+        )
+        read_only_fields = fields
+
+
 class RunStepOut(serializers.ModelSerializer[RunStep]):
     """A step as an agent elsewhere reported it."""
 
+    files = ChangedFileOut(many=True, read_only=True, help_text="What it changed.")
     seconds = serializers.SerializerMethodField()
 
     class Meta:
         model = RunStep
-        fields = ("key", "kind", "state", "text", "tool", "arguments", "result", "seconds", "created_at")
+        fields = (
+            *("key", "kind", "state", "text", "tool", "tool_kind", "arguments", "result", "files", "seconds"),
+            "created_at",
+        )
         read_only_fields = fields
 
     def get_seconds(self, step: RunStep) -> float:
@@ -478,8 +520,8 @@ class TimelineEventOut(serializers.Serializer[Any]):
 
     at = serializers.DateTimeField()
     kind = serializers.CharField(
-        help_text="queued, claimed, assembled, called, notice, switched, answered, thought, tool, note, waiting, "
-        "resumed, stop_requested, stopped, retried, failed or done."
+        help_text="queued, claimed, assembled, called, notice, switched, answered, thought, tool, note, permission, "
+        "waiting, resumed, stop_requested, stopped, retried, failed or done."
     )
     text = serializers.CharField()
     detail = serializers.CharField(allow_blank=True, help_text="Figures of it, or what went wrong; may be empty.")
@@ -487,6 +529,7 @@ class TimelineEventOut(serializers.Serializer[Any]):
     seconds = serializers.FloatField(help_text="Since the event before.")
     tool_call = SeenCallOut(source="call", allow_null=True)
     step = RunStepOut(allow_null=True, help_text="What an agent elsewhere reported.")
+    permission = PermissionSeenOut(allow_null=True, help_text="What an agent elsewhere asked leave for.")
 
 
 class ReasoningOut(serializers.Serializer[Any]):
@@ -501,6 +544,22 @@ class ReasoningOut(serializers.Serializer[Any]):
     is_thinking = serializers.BooleanField(help_text="It goes on.")
 
 
+class ChangedFileIn(serializers.Serializer[Any]):
+    path = TextField(max_length=1_000, help_text="As people are to read it.")
+    diff = TextField(
+        required=False,
+        default="",
+        max_length=1_000_000,
+        help_text="Unified. At most 20,000 characters of one and 100,000 of a step are kept.",
+    )
+    added = WholeNumberField(
+        required=False, allow_null=True, default=None, min_value=0, max_value=2_147_483_647, help_text="Else counted."
+    )
+    removed = WholeNumberField(
+        required=False, allow_null=True, default=None, min_value=0, max_value=2_147_483_647, help_text="Else counted."
+    )
+
+
 class RunStepIn(AttemptIn):
     key = serializers.CharField(max_length=100, help_text="Yours, one for each step of the run.")
     kind = ChoiceField(choices=RunStep.Kind.choices)
@@ -512,8 +571,18 @@ class RunStepIn(AttemptIn):
         help_text="In words for people: what is thought or done. 20,000 characters at most but for a thought.",
     )
     tool = TextField(required=False, default="", max_length=100, help_text="Its name, of a `tool`.")
+    tool_kind = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=40,
+        help_text="Of a `tool`: its kind as in the Agent Client Protocol (read, edit, execute …).",
+    )
     arguments = TextField(required=False, default="", max_length=MAX_STEP_CHARACTERS)
     result = TextField(required=False, default="", max_length=MAX_STEP_CHARACTERS)
+    files = serializers.ListField(
+        child=ChangedFileIn(), required=False, default=list, max_length=MAX_FILES, help_text="What it changed."
+    )
     seconds = serializers.FloatField(
         required=False, default=0.0, min_value=0, max_value=86_400, help_text="How long it took."
     )

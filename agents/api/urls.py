@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.api import schedules, views
+from agents.api import permissions, schedules, views
 
 urlpatterns = [
     path("knowledge/<int:pk>/uses/", views.EntryUses.as_view(), name="api-entry-uses"),
@@ -9,6 +9,9 @@ urlpatterns = [
     path("runs/<int:pk>/context/", views.RunContext.as_view(), name="api-run-context"),
     path("runs/<int:pk>/reply/", views.Reply.as_view(), name="api-run-reply"),
     path("runs/<int:pk>/steps/", views.RunSteps.as_view(), name="api-run-steps"),
+    path("runs/<int:pk>/permissions/", permissions.RunPermissions.as_view(), name="api-run-permissions"),
+    path("runs/<int:pk>/permissions/<path:key>/", permissions.OnePermission.as_view(), name="api-run-permission"),
+    path("runs/<int:pk>/plan/", permissions.RunPlan.as_view(), name="api-run-plan"),
     path("runs/<int:pk>/finish/", views.FinishRun.as_view(), name="api-run-finish"),
     path("runs/<int:pk>/heard/", views.HeardInRun.as_view(), name="api-run-heard"),
     path("runs/<int:pk>/interrupt/", views.InterruptRun.as_view(), name="api-run-interrupt"),
@@ -23,6 +26,9 @@ urlpatterns = [
     path("agents/", views.Agents.as_view(), name="api-agents"),
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),
     path("agents/<slug:handle>/cache/", views.AgentCacheHistory.as_view(), name="api-agent-cache"),
+    path("agents/<slug:handle>/rules/", permissions.CallRules.as_view(), name="api-agent-rules"),
+    path("agents/<slug:handle>/rules/<int:pk>/", permissions.OneCallRule.as_view(), name="api-agent-rule"),
+    path("approvals/<int:pk>/always/", permissions.AllowAlways.as_view(), name="api-approval-always"),
     path("agents/<slug:handle>/soul/", views.OneSoul.as_view(), name="api-soul"),
     path("agents/<slug:handle>/soul/rules/", views.SoulRules.as_view(), name="api-soul-rules"),
 ]

@@ -118,7 +118,8 @@ class OneAgent(ApiView):
     @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
     def patch(self, request: Request, handle: str) -> Response:
         """Set its trust level, with a note for the audit trail, who writes its answers, what it may use in a day, how
-        long its model may think, and how long one answer may take where its program writes it.
+        long its model may think, how long one answer may take where its program writes it, and how long a call of that
+        program's own tools waits for an answer.
 
         Owners and admins; what is left out stays. A level holds from its next prompt on.
         """
@@ -132,6 +133,7 @@ class OneAgent(ApiView):
                 daily_token_budget=changes.get("daily_token_budget"),
                 effort=changes.get("effort"),
                 run_minutes=changes.get("run_minutes"),
+                permission_minutes=changes.get("permission_minutes"),
             )
             if "level" in changes:
                 set_trust_level(agent=agent, by=access, level=changes["level"], note=changes["note"])
@@ -297,7 +299,7 @@ class RunContext(ApiView):
         """Assemble what the agent reads for a run that it began, and keep it as what the run saw. With `after_run` only
         what is new for the session that read that run's context, where it can go on."""
         data, access = self.validated_body(RunContextIn), request_access(request)
-        run = _access_begun_run(access, pk, data.pop("attempt"))
+        run = access_begun_run(access, pk, data.pop("attempt"))
         tools = () if run.task == Run.Task.PUBLISH else Toolbox.for_agent(run.agent, run.thread).offered_specs
         prompt = assemble_for_session(run=run, tools=tools, **data)
         keep_context(run=run, prompt=prompt)
@@ -314,7 +316,7 @@ class Reply(ApiView):
         `wrong_offset`: others stand there; `run_over`: the run failed or is done. The answer says whether people
         stopped it, said anything that it was not told of, or want it to hear that at once."""
         data, access = self.validated_body(ReplyPieceIn), request_access(request)
-        run = _access_begun_run(access, pk, data["attempt"])
+        run = access_begun_run(access, pk, data["attempt"])
         return Response(ReplyStateOut(append_words(run=run, offset=data["offset"], words=data["body"])).data)
 
 
@@ -326,7 +328,7 @@ class HeardInRun(ApiView):
         it, each once; nothing new: no messages. It counts as heard: the reply says whom the run heard, and a mention
         among it is answered by this run and gets none of its own. 409 `run_over` once the run is over."""
         access = request_access(request)
-        told = tell_heard(run=_access_begun_run(access, pk, self.validated_body(AttemptIn)["attempt"]))
+        told = tell_heard(run=access_begun_run(access, pk, self.validated_body(AttemptIn)["attempt"]))
         heard = [{"id": row.pk, "author": row.author} for row in told.heard]
         messages = [message_payload(told.message)] if told.message else []
         return Response(HeardOut({"messages": messages, "heard": heard, "interrupt": told.interrupt}).data)
@@ -349,7 +351,7 @@ class ResumeRun(ApiView):
         says which, and how long the reply is. Another process that still writes it is told `run_over`. 409 `run_over`
         where the run is over, or `attempt` is not the newest."""
         data, access = self.validated_body(ResumeIn), request_access(request)
-        run = _access_begun_run(access, pk, data["attempt"])
+        run = access_begun_run(access, pk, data["attempt"])
         return Response(ReplyStateOut(resume_external_run(run=run, is_rewritten=data["rewrite"])).data)
 
 
@@ -360,7 +362,7 @@ class RunSteps(ApiView):
         Reported again under the same `key`, a step is changed (200). 409 `run_over` once the run is over, `other_kind`
         where the key names a step of another kind, `too_many_steps` after 200."""
         access, data = request_access(request), self.validated_body(RunStepIn)
-        run = _access_begun_run(access, pk, data.pop("attempt"))
+        run = access_begun_run(access, pk, data.pop("attempt"))
         step, is_new = report_step(run=run, **data)
         return Response(RunStepOut(step).data, status=201 if is_new else 200)
 
@@ -370,7 +372,7 @@ class FinishRun(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """The answer is whole, or failed with an `error`. A run that people stopped stays stopped."""
         data, access = self.validated_body(FinishIn), request_access(request)
-        run = _access_begun_run(access, pk, data["attempt"])
+        run = access_begun_run(access, pk, data["attempt"])
         usage = ReportedUsage(data["model"], data["input_tokens"], data["output_tokens"], data["cached_tokens"])
         if data["error"] is None:
             finish_external_run(run=run, words=data["body"], usage=usage)
@@ -446,12 +448,12 @@ def _runs_to_answer(access: Access) -> QuerySet[Run]:
     return visible_runs(access).select_related(*agent)
 
 
-_access_run_to_answer = access_by("pk", _runs_to_answer)
+access_run_to_answer = access_by("pk", _runs_to_answer)
 
 
-def _access_begun_run(access: Access, pk: int, attempt: int) -> Run:
+def access_begun_run(access: Access, pk: int, attempt: int) -> Run:
     """The agent's own run that it began itself, in a thread it still sees. Raises Refused, Conflict."""
-    run = _access_run_to_answer(access, pk)
+    run = access_run_to_answer(access, pk)
     if not access.is_agent or not run.is_external:
         raise Refused("Only the agent that began a run answers in it.")
     if run.attempt != attempt:

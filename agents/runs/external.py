@@ -37,6 +37,7 @@ from agents.runs.heard import (
     keep_heard,
     read_unheard,
 )
+from agents.runs.permission_answers import lapse_run_permissions
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
 from agents.runs.store import clean_reply_body, emit_reply_changed, replace_earlier_answers
@@ -192,6 +193,7 @@ def _create_or_restart(agent: Agent, message: Message, run: Run | None, task: st
     run.save()
     remove_steps(run)
     run.heard_messages.all().delete()
+    lapse_run_permissions(run, "The answer was begun anew, which asks anew.")
     return run
 
 
@@ -408,6 +410,7 @@ def _end(
         end_heard_runs(run)
     elif state == Run.State.STOPPED:
         end_heard_runs(run, min_length=len(body))
+    lapse_run_permissions(run)
     _begin_waiting_anew(run)
 
 

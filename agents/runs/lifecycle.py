@@ -8,6 +8,7 @@ from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run
 from agents.agent.permissions import reply_denied_reason
 from agents.runs.external import queue_external_run, stop_external_run
 from agents.runs.heard import count_unheard
+from agents.runs.permission_answers import lapse_run_permissions
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
 from agents.runs.store import emit_reply_changed, emit_run_changed, has_later_answer
 from memory.models import Approval
@@ -96,6 +97,8 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
                 code="being_written",
             )
         run.save(update_fields=["state", "finished_at", "stop_requested_at", "error_code", "error", "steps"])
+        if run.is_over:
+            lapse_run_permissions(run)
 
 
 def _lock_run(run: Run) -> Run:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from agents.agent.trust import CALL_LABELS, call_kind
 from openvibe.engines.llm.transcripts import one_line
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.engines.text.masking import mask_secrets
@@ -159,3 +160,12 @@ def thought_words(seconds: float, tokens: int | None, *, is_thinking: bool) -> s
         return "Thinking…"
     counted = f", {pluralize(tokens, 'token')}" if tokens else ""
     return f"Thought for {seconds_words(seconds)}{counted}"
+
+
+def permission_words(kind: str, title: str, state: str) -> str:
+    """What an agent elsewhere asked leave for, and the answer."""
+    what = plain(title, 160) or CALL_LABELS[call_kind(kind)].lower()
+    return f"{PERMISSION_VERBS.get(state, 'Asked')}: {what}"
+
+
+PERMISSION_VERBS = {"allowed": "Was allowed", "denied": "Was denied", "waiting": "Asked people"}

@@ -4,17 +4,18 @@ see them.
 They stand in the run's row and are written with changes that are made to it anyway, so they cost no statement. Tool
 calls and approvals have rows of their own; `agents.runs.timeline` puts all of it in order."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from django.db.models import F, JSONField, Value
+from django.db.models import F, JSONField, Q, Value
 from django.db.models.expressions import Combinable, CombinedExpression
 from django.utils import timezone
 
-from agents.agent.models import RUNS, Run, RunStep
+from agents.agent.models import RUNS, Permission, Run, RunStep
 from agents.prompts.snapshots.redaction import ToolCallView, visible_tool_calls
-from agents.runs.step_words import call_words, reported_words, seconds_words
+from agents.runs.diffs import MAX_SHOWN_LINES, DiffLine, read_diff, split_lines
+from agents.runs.step_words import call_words, permission_words, reported_words, seconds_words
 from openvibe.workspaces.access import Access
 
 MAX_STEPS = 200
@@ -96,12 +97,14 @@ class Reasoning:
 
 
 def run_steps(run: Run, access: Access) -> tuple[StepView, ...]:
-    """Tool calls and reported steps, oldest first. The caller has checked that the run itself is visible.
+    """Tool calls, reported steps and permissions, oldest first. The caller has checked that the run is visible.
 
-    Five queries at most.
+    Six queries at most.
     """
     steps = run.own_steps.exclude(kind=RunStep.Kind.THOUGHT)
-    views = [*map(_call_view, visible_tool_calls(run, access)), *map(_step_view, steps)]
+    asked = run.permissions.exclude(_is_plain_look(), rule=None)
+    calls = visible_tool_calls(run, access)
+    views = [*map(_call_view, calls), *map(_step_view, steps), *map(_permission_view, asked)]
     return tuple(sorted(views, key=lambda view: view.at))
 
 
@@ -112,9 +115,56 @@ def _call_view(call: ToolCallView) -> StepView:
     return StepView(call.created_at, words, state, call.milliseconds / 1000, call.arguments, call.result, call.hidden)
 
 
+def _is_plain_look() -> Q:
+    """Looking that the trust level allows: the step itself tells of it."""
+    return Q(kind__in=("read", "search", "think"), state=Permission.State.ALLOWED)
+
+
+def _permission_view(permission: Permission) -> StepView:
+    words = permission_words(permission.kind, permission.title, permission.state)
+    answer = " ".join(filter(None, (permission.why, f"Note: {permission.note}" if permission.note else "")))
+    states = {"denied": RunStep.State.REFUSED, "waiting": RunStep.State.RUNNING}
+    waited = (permission.decided_at or timezone.now()) - permission.created_at
+    seconds = max(waited.total_seconds(), 0.0) if permission.expires_at else 0.0
+    asked = "\n".join(filter(None, (permission.command, *permission.paths, permission.arguments)))
+    state = states.get(permission.state, RunStep.State.DONE)
+    return StepView(permission.created_at, words, state, seconds, asked, answer)
+
+
 def _step_view(step: RunStep) -> StepView:
     words = reported_words(step.kind, step.state, step.text, step.tool)
     return StepView(step.created_at, words, step.state, step.milliseconds / 1000, step.arguments, step.result)
+
+
+class FileChange(NamedTuple):
+    """One change of a file. `left_out`: lines of the diff that are not shown."""
+
+    lines: list[DiffLine]
+    left_out: int
+
+
+@dataclass
+class ChangedFile:
+    """A file that a run changed, with all changes that were told, the oldest first; the sums of their lines."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+    changes: list[FileChange] = field(default_factory=list)
+
+
+def changed_files(run: Run) -> list[ChangedFile]:
+    """What the run changed, by file, as its agent told it. The caller has checked that the run is visible."""
+    by_path: dict[str, ChangedFile] = {}
+    told = run.own_steps.exclude(files=[]).exclude(state__in=(RunStep.State.FAILED, RunStep.State.REFUSED))
+    for told_files in told.values_list("files", flat=True):
+        for told_file in told_files:
+            file = by_path.setdefault(told_file["path"], ChangedFile(told_file["path"]))
+            file.added += told_file["added"]
+            file.removed += told_file["removed"]
+            unshown = max(len(split_lines(told_file["diff"])) - MAX_SHOWN_LINES, 0)
+            file.changes.append(FileChange(read_diff(told_file["diff"]), unshown + told_file["unkept_lines"]))
+    return list(by_path.values())
 
 
 def read_reasoning(run: Run) -> Reasoning | None:

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from django.utils.dateparse import parse_datetime
 
-from agents.agent.models import Run, RunStep
+from agents.agent.models import Permission, Run, RunStep
 from agents.prompts.snapshots.redaction import ToolCallView, visible_tool_calls
 from agents.runs.error_text import read_error
-from agents.runs.step_words import reported_words, thought_words
+from agents.runs.step_words import permission_words, reported_words, thought_words
 from agents.runs.steps import Step
 from memory.models import Approval
 from openvibe.engines.text.cleaning import join_words
@@ -28,7 +28,7 @@ CALL_VERBS = {"allowed": "Used", "refused": "Was refused", "waits": "Asked to us
 @dataclass(frozen=True)
 class TimelineEvent:
     """One thing that happened. `seconds` have passed since the one before; `call` is the tool call it was,
-    `step` the step that an agent elsewhere reported, if any."""
+    `step` the step that an agent elsewhere reported, `permission` what it asked leave for, if any."""
 
     at: datetime
     kind: str
@@ -38,15 +38,17 @@ class TimelineEvent:
     seconds: float = 0.0
     call: ToolCallView | None = None
     step: RunStep | None = None
+    permission: Permission | None = None
 
 
 def run_timeline(run: Run, access: Access) -> tuple[TimelineEvent, ...]:
     """Everything that happened to the run, oldest first. The caller has checked that the run itself is visible.
 
-    Six queries at most.
+    Seven queries at most.
     """
     calls = visible_tool_calls(run, access)
     events = [*_step_events(run, _recorded_steps(run)), *_call_events(calls), *_own_step_events(run)]
+    events += _permission_events(run)
     in_order = sorted(events, key=lambda event: event.at)
     return tuple(
         replace(event, seconds=(event.at - before.at).total_seconds() if before else 0.0)
@@ -160,3 +162,19 @@ def _own_step_events(run: Run) -> Iterator[TimelineEvent]:
             text, shown = reported_words(step.kind, step.state, step.text, step.tool), step
             detail = f"{step.milliseconds:,} ms" if step.milliseconds else ""
         yield TimelineEvent(step.created_at, step.kind, text, detail, step.attempt, step=shown)
+
+
+def _permission_events(run: Run) -> Iterator[TimelineEvent]:
+    """What an agent elsewhere asked leave for: as it asked, and as it was answered where that took a while."""
+    for permission in run.permissions.select_related("run"):
+        answer = " ".join(filter(None, (permission.why, f"Note: {permission.note}" if permission.note else "")))
+        words = permission_words(permission.kind, permission.title, permission.state)
+        is_immediate = permission.decided_at is not None and permission.expires_at is None
+        at, attempt = permission.created_at, permission.attempt
+        if is_immediate:
+            yield TimelineEvent(at, "permission", words, answer, attempt, permission=permission)
+            continue
+        asked = permission_words(permission.kind, permission.title, "waiting")
+        yield TimelineEvent(at, "permission", asked, "", attempt, permission=permission)
+        if permission.decided_at is not None:
+            yield TimelineEvent(permission.decided_at, "permission", words, answer, attempt)

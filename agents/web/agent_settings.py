@@ -6,12 +6,12 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from agents.agent.models import MAX_RUN_MINUTES, Agent, Effort
+from agents.agent.models import MAX_PERMISSION_MINUTES, MAX_RUN_MINUTES, Agent, Effort
 from agents.agent.services import deactivate_agent, reactivate_agent, set_trust_level, update_agent
 from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
 from agents.agent.trust import TRUST_LEVELS
@@ -22,7 +22,14 @@ from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel
 from openvibe.engines.llm.models import Endpoint
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+def open_channels(access: Access) -> QuerySet[Channel]:
+    """Channels that the asker sees and that are not archived, by name."""
+    channels: QuerySet[Channel] = Channel.objects.visible_to(access)
+    return channels.filter(archived_at=None).order_by("name")
 
 
 class PlaceForm(ServiceForm):
@@ -37,7 +44,7 @@ class PlaceForm(ServiceForm):
 
     def __init__(self, request: WorkspaceRequest, **options: Any) -> None:
         super().__init__(request.POST if request.method == "POST" else None, **options)
-        channels = Channel.objects.visible_to(request.access).filter(archived_at=None).order_by("name")
+        channels = open_channels(request.access)
         endpoints = Endpoint.objects.filter(workspace=request.workspace)
         self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
         self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
@@ -86,6 +93,14 @@ class SettingsForm(PlaceForm):
         help_text="Where a program elsewhere writes it. After that the answer fails, says so, and keeps its words. "
         "At most 2,880, which is two days.",
     )
+    permission_minutes = forms.IntegerField(
+        required=False,  # a page from before there was one leaves it as it is
+        min_value=1,
+        max_value=MAX_PERMISSION_MINUTES,
+        label="Minutes that a call waits for an answer",
+        help_text="Of a program elsewhere that asks leave before it acts. When nobody answers, the call is denied. At "
+        "most 1,440, which is a day.",
+    )
     is_active = forms.BooleanField(
         required=False,
         label="Active",
@@ -93,7 +108,7 @@ class SettingsForm(PlaceForm):
     )
     field_order = (
         *("answers_itself", "endpoint", "fallback", "effort", "daily_token_budget", "run_minutes"),
-        *("proactive_cooldown", "channels", "is_active"),
+        *("proactive_cooldown", "permission_minutes", "channels", "is_active"),
     )
 
     def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
@@ -106,6 +121,7 @@ class SettingsForm(PlaceForm):
             "effort": agent.effort,
             "proactive_cooldown": agent.proactive_cooldown,
             "run_minutes": agent.run_minutes,
+            "permission_minutes": agent.permission_minutes,
             "is_active": agent.is_active,
         }
         super().__init__(request, initial=initial)

@@ -8,15 +8,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models import Exists, F, Func, JSONField, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Coalesce, JSONObject, Left, RowNumber
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.text import Truncator
 
 from agents.agent.audience import visible_calls
-from agents.agent.models import RUNS, HeardMessage, Run, RunStep, ToolCall, ToolSource, TrustChange
+from agents.agent.models import (
+    RUNS,
+    AgentPlan,
+    HeardMessage,
+    Permission,
+    Run,
+    RunStep,
+    ToolCall,
+    ToolSource,
+    TrustChange,
+)
+from agents.runs.permission_views import permission_calls
+from agents.runs.plans import PlanProgress, plan_progress
 from agents.runs.step_words import call_words, reported_words, seconds_words, thought_words
+from memory.wiring import PermissionCall
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.text.cleaning import join_words, pluralize
@@ -96,6 +109,12 @@ class RunCard:
     steps: StepsLine | None = None
     heard_people: tuple[str, ...] = ()
     """The names of those whom it heard while it was under way."""
+    asked: tuple[PermissionCall, ...] = ()
+    """Calls of its own tools that an agent elsewhere waits to be allowed now."""
+    changed_files: int = 0
+    plan: PlanProgress | None = None
+    may_decide: bool = False
+    may_rule: bool = False
 
     @property
     def heard_words(self) -> str:
@@ -143,13 +162,15 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     """`run` for replies, `waiting` for messages whose runs have no reply yet, `ask_again` for those that were edited
     since they were answered, `level` the author's at that time.
 
-    One query, two where agents wrote without a run, one more where runs under way have called tools.
+    One query, two where agents wrote without a run, one more where runs under way have called tools, and one where they
+    wait to be allowed something.
     """
     runs: list[Run] = _runs_at.objects(array_literal(message.id for message in messages)) if messages else []
-    words_now = _words_now(runs, access)
+    words_now, asked_now = _words_now(runs, access), _asked_now(runs)
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
-        card, extras = _run_card(run, access, words_now.get(run.pk, ())), decorations[run.trigger_id]
+        card = _run_card(run, access, words_now.get(run.pk, ()), asked_now.get(run.pk, ()))
+        extras = decorations[run.trigger_id]
         if run.reply_id is None:
             extras["waiting"] = (*extras.get("waiting", ()), card)
             continue
@@ -165,7 +186,17 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 
 def read_run_card(run_id: int, access: Access) -> RunCard:
     """The card of a run that the asker sees."""
-    return _run_card(_runs_by_id.objects(run_id)[0], access)
+    run = _runs_by_id.objects(run_id)[0]
+    return _run_card(run, access, asked=_asked_now([run]).get(run.pk, ()))
+
+
+def _asked_now(runs: Sequence[Run]) -> dict[int, list[PermissionCall]]:
+    """What the runs wait to be allowed, by run. One query; none unless one of them waits."""
+    ids = [pk for run in runs for pk in getattr(run, "asked_ids", ()) if not run.is_over]
+    by_run: dict[int, list[PermissionCall]] = defaultdict(list)
+    for call in permission_calls(Permission.objects.filter(pk__in=ids)) if ids else ():
+        by_run[call.run_id].append(call)
+    return by_run
 
 
 def _words_now(runs: Sequence[Run], access: Access) -> dict[int, list[tuple[str, str]]]:
@@ -231,6 +262,9 @@ def _runs_by_id(pk: int) -> QuerySet[Run]:
     return _card_rows(Run.objects.filter(pk=pk))
 
 
+_PATHS = Func(F("files"), template="jsonb_path_query_array(%(expressions)s, '$[*].path')", output_field=JSONField())
+"""Names of the files that a step changed."""
+
 _DECIDING_ROLES = (Member.Role.OWNER, Member.Role.ADMIN, Member.Role.MEMBER)
 
 
@@ -246,12 +280,16 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     calls = ToolCall.objects.filter(run=OuterRef("pk")).order_by()
     heard = HeardMessage.objects.filter(run=OuterRef("pk")).order_by("id")
     own_steps = RunStep.objects.filter(run=OuterRef("pk")).order_by("-id")
-    facts = {"text": Left("text", 200), **{name: name for name in ("kind", "state", "tool", "tokens")}}
-    facts |= {"at": "created_at", "ms": "milliseconds"}
+    facts: dict[str, Any] = {"text": Left("text", 200), **{name: name for name in ("kind", "state", "tool", "tokens")}}
+    facts |= {"at": "created_at", "ms": "milliseconds", "paths": _PATHS}
+    asked = Permission.objects.filter(run=OuterRef("pk"), state=Permission.State.WAITING).order_by("pk")
+    plans = AgentPlan.objects.filter(run=OuterRef("pk")).order_by()
     return runs.annotate(
         call_times=ArraySubquery(calls.values("milliseconds")),
         step_rows=ArraySubquery(own_steps.values(row=JSONObject(**facts))[:MAX_OWN_STEPS]),
         heard_names=ArraySubquery(heard.values("message__author__name")),
+        asked_ids=ArraySubquery(asked.values("pk")),
+        plan_entries=Subquery(plans.values("entries")[:1]),
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
@@ -291,7 +329,9 @@ def _steps_line(run: Run, reported: Sequence[dict[str, Any]], calls_now: Sequenc
     return StepsLine(words, " · ".join(lines))
 
 
-def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = ()) -> RunCard:
+def _run_card(
+    run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (), asked: Sequence[PermissionCall] = ()
+) -> RunCard:
     """The run for this asker. Expects `agent__participant` and `approval` loaded, and what `_card_rows` adds."""
     is_person = not access.is_agent
     rows: Sequence[dict[str, Any]] = getattr(run, "step_rows", ())
@@ -303,7 +343,7 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
         pk=run.pk,
         name=run.agent.participant.name,
         state=run.state,
-        label=_run_state_label(run),
+        label=_run_state_label(run, asked),
         model=run.model,
         first_model=run.first_model,
         tokens_read=getattr(run, "prompt_tokens", None) or run.input_tokens,
@@ -329,6 +369,11 @@ def _run_card(run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (
         thought=_thought_line(run, [row for row in rows if row["kind"] == RunStep.Kind.THOUGHT]),
         steps=_steps_line(run, [row for row in rows if row["kind"] != RunStep.Kind.THOUGHT], calls_now),
         heard_people=tuple(dict.fromkeys(getattr(run, "heard_names", ()))),
+        asked=tuple(asked),
+        changed_files=len({path for row in rows for path in row["paths"]}),
+        plan=plan_progress(getattr(run, "plan_entries", None) or ()),
+        may_decide=is_person and not access.is_guest,
+        may_rule=access.administers,
     )
 
 
@@ -340,11 +385,13 @@ def _deciders(run: Run) -> str:
     return asker if getattr(run, "is_direct", False) else f"{asker} or another member"
 
 
-def _run_state_label(run: Run) -> str:
-    """The state as a short sentence with the agent's name."""
+def _run_state_label(run: Run, asked: Sequence[PermissionCall] = ()) -> str:
+    """The state as a short sentence with the agent's name. `asked`: what it waits to be allowed, while it goes on."""
     name, what = run.agent.participant.name, f": {run.approval.what}" if run.approval else ""
     if not run.is_over and run.stop_requested_at is not None:
         return f"{name} is stopping…"
+    if asked and not run.is_over:
+        return f"{name} is waiting for {_deciders(run)} to decide: {asked[0].words.lower()}"
     if run.state == Run.State.QUEUED and run.is_external:
         return f"{name} runs elsewhere: the question waits for its program"
     return {

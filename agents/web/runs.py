@@ -6,7 +6,7 @@ from django.views.decorators.http import require_POST
 
 from agents.agent.models import Run
 from agents.runs.lifecycle import interrupt_run, regenerate_run, retry_run, stop_run
-from agents.runs.steps import read_reasoning
+from agents.runs.steps import changed_files, read_reasoning
 from agents.runs.steps import run_steps as list_run_steps
 from agents.runs.timeline import run_timeline
 from agents.tasks import enqueue_run_on_commit
@@ -70,6 +70,14 @@ def run_steps(request: WorkspaceRequest, run_id: int) -> HttpResponse:
     """What the run did, step by step, as far as the asker may see it, for the fold of its reply, or as a page."""
     run = access_run(request.access, run_id)
     return _render_fold(request, run, "agents/_run_steps.html", {"steps": list_run_steps(run, request.access)})
+
+
+@workspace_view
+def run_files(request: WorkspaceRequest, run_id: int) -> HttpResponse:
+    """The files that an agent elsewhere says it changed in the run, with diffs, for the fold of its reply, or as a
+    page."""
+    run = access_run(request.access, run_id)
+    return _render_fold(request, run, "agents/_run_files.html", {"files": changed_files(run)})
 
 
 def _render_fold(request: WorkspaceRequest, run: Run, template: str, content: dict[str, object]) -> HttpResponse:

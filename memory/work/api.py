@@ -181,10 +181,25 @@ def _work_response(access: Access, pk: int, status: int = 200) -> Response:
     return set_etag(Response(WorkOut(item).data, status=status), item.version)
 
 
+class ApprovalPermissionOut(serializers.Serializer[Any]):
+    run = serializers.IntegerField(source="run_id", help_text="In which it is asked.")
+    kind = serializers.CharField()
+    title = serializers.CharField()
+    command = serializers.CharField()
+    paths = serializers.ListField(child=serializers.CharField())
+    arguments = serializers.CharField()
+    diff = serializers.CharField()
+    added = serializers.IntegerField()
+    removed = serializers.IntegerField()
+    unkept_lines = serializers.IntegerField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+
+
 class ApprovalCallOut(serializers.Serializer[Any]):
     tool = serializers.CharField()
     arguments = serializers.CharField(help_text="JSON, as text, as far as the caller may read it.")
     hidden = serializers.CharField(help_text="Why there are no arguments; empty when there are.")
+    permission = ApprovalPermissionOut(allow_null=True)
 
 
 class ApprovalOut(serializers.ModelSerializer[Approval]):

@@ -88,6 +88,11 @@ def decide_approval(*, approval: Approval, by: Access, is_granted: bool, note: s
     return current
 
 
+def lock_approval(approval_id: int) -> Approval:
+    """The approval, held until the transaction ends. Who decides holds its thread before."""
+    return Approval.objects.select_for_update(no_key=True, of=("self",)).get(pk=approval_id)
+
+
 @transaction.atomic
 def lapse_approval(*, approval: Approval, note: str) -> bool:
     """Nobody is asked any more; `note` says why (at most 300 characters). False when it was decided before."""

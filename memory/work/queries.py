@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, Count, QuerySet, Value, When
@@ -40,19 +41,67 @@ class WorkState:
 
 
 @dataclass(frozen=True, slots=True)
+class PermissionCall:
+    """A call of its own tools that an agent elsewhere asks leave for, as people read it. `diff_lines`: kind and text of
+    the first lines; `unkept_lines` of the diff are shown nowhere. `outside_paths` lead out of the agent's folder.
+
+    `always_pattern`: of the rule that *Always* would make, None where it is not offered; `has_pattern`: whether calls
+    of this kind have any. `hidden`: why its texts are gone.
+    """
+
+    approval_id: int
+    run_id: int
+    agent: str
+    kind: str
+    words: str
+    title: str
+    command: str
+    paths: tuple[str, ...]
+    outside_paths: frozenset[str]
+    arguments: str
+    diff: str
+    diff_lines: Sequence[tuple[str, str]]
+    added: int
+    removed: int
+    unkept_lines: int
+    unshown_lines: int
+    expires_at: datetime | None
+    channel: str
+    always_pattern: str | None
+    has_pattern: bool
+    hidden: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalCall:
     """The call of a tool that an approval is about. `arguments`: JSON, indented; empty where the asker may not read
-    them, or where they went with a deleted message, as `hidden` says."""
+    them, or where they went with a deleted message, as `hidden` says. `permission`: of one that an agent elsewhere
+    makes with its own tools."""
 
     tool: str
     arguments: str
     hidden: str = ""
+    permission: PermissionCall | None = None
 
 
 APPROVAL_CALLS: Register[Callable[[Collection[int], Access], Mapping[int, ApprovalCall]]] = Register(
     "memory.work.queries.APPROVAL_CALLS"
 )
-"""The calls of tools that approvals are about, by approval id, as the asker may see them. One query for any number."""
+"""The calls of tools that approvals are about, by approval id, as the asker may see them. Two queries at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlanView:
+    """What an agent elsewhere plans in a thread; `entries` of `content`, `status` and `priority`."""
+
+    agent: str
+    entries: Sequence[Mapping[str, str]]
+    done: int
+    updated_at: datetime
+
+
+AGENT_PLANS: Register[Callable[[int], Sequence[AgentPlanView]]] = Register("memory.work.queries.AGENT_PLANS")
+"""The plans that agents elsewhere told of in a thread, by its id. One query. Who asks has been let into the thread."""
 
 
 def approval_calls(approvals: Collection[Approval], access: Access) -> Mapping[int, ApprovalCall]:

@@ -18,7 +18,7 @@ from memory.plugins.sessions import open_session
 from memory.work.approvals import decide_approval
 from memory.work.handoff import render_handoff_markdown, render_sections
 from memory.work.models import Approval, Handoff, WorkItem
-from memory.work.queries import approval_calls, get_work_state, visible_approvals, visible_work_items
+from memory.work.queries import AGENT_PLANS, approval_calls, get_work_state, visible_approvals, visible_work_items
 from memory.work.services import (
     SINGLETON_KINDS,
     close_work_item,
@@ -110,12 +110,15 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def approval(request: WorkspaceRequest, approval_id: int) -> HttpResponse:
-    """The page that grants (`granted` yes) or denies (no), with a note if there is one to make."""
+    """The page that grants (`granted` yes) or denies (no), with a note if there is one to make. `from=card`: the answer
+    takes the place of the card alone."""
     pending = _access_row(visible_approvals(request.access), approval_id)
     is_granted = {"yes": True, "no": False}.get(request.POST.get("granted", ""))
     if is_granted is None:
         raise Problem("Choose Grant or Deny.", code="bad_decision", field="granted")
     decide_approval(approval=pending, by=request.access, is_granted=is_granted, note=request.POST.get("note", ""))
+    if request.htmx and request.POST.get("from") == "card":
+        return render(request, "memory/_decided.html", {"words": "You allowed it." if is_granted else "You denied it."})
     return _redirect_to_work(request, access_thread(request.access, pending.thread_id))
 
 
@@ -150,6 +153,7 @@ def _work_response(request: WorkspaceRequest, thread: Thread, result: Message | 
     page = {
         "thread": thread,
         "state": state,
+        "agent_plans": AGENT_PLANS.only()(thread.pk),
         "sections": [
             {
                 "kind": kind,
@@ -168,6 +172,7 @@ def _work_response(request: WorkspaceRequest, thread: Thread, result: Message | 
         "kept": result,
         "may_write": thread.archived_at is None and thread.channel.archived_at is None,
         "may_decide": not request.access.is_guest,
+        "may_rule": request.access.administers,
     }
     return render(request, "memory/_work.html" if request.htmx else "memory/work.html", page)
 

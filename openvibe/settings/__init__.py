@@ -418,6 +418,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "WorkKind": "memory.models.WorkItem.Kind",
         "WorkState": "memory.models.WorkItem.State",
         "ApprovalState": "memory.models.Approval.State",
+        "PermissionState": "agents.models.Permission.State",
+        "PlanStatus": "agents.models.AgentPlan.Status",
         "EntryKind": "knowledge.models.Entry.Kind",
         "EntryVisibility": "knowledge.models.Entry.Visibility",
         "EntryStatus": "knowledge.models.Entry.Status",

@@ -1,10 +1,10 @@
 """Rows of agents, for tests of what reads them."""
 
 from django.utils import timezone
-from factory.declarations import LazyFunction, SubFactory
+from factory.declarations import LazyFunction, Sequence, SubFactory
 from factory.django import DjangoModelFactory
 
-from agents.models import LoadedSkill, McpServer, McpTool
+from agents.models import LoadedSkill, McpServer, McpTool, Permission
 from openvibe.workspaces.models import Spending
 
 
@@ -37,6 +37,20 @@ class McpToolFactory(DjangoModelFactory[McpTool]):
     name = "order"
     fingerprint = "f1"
     fetched_at = LazyFunction(timezone.now)
+
+
+class PermissionFactory(DjangoModelFactory[Permission]):
+    """A look that `run` asked leave for, and that was allowed."""
+
+    class Meta:
+        model = Permission
+
+    attempt = 1
+    key = Sequence(lambda number: f"k{number}")
+    kind = "read"
+    digest = "d1"
+    state = "allowed"
+    decided_at = LazyFunction(timezone.now)
 
 
 class SpendingFactory(DjangoModelFactory[Spending]):

@@ -7,9 +7,11 @@ from typing import Any
 from django.utils import timezone
 
 from agents.agent.access import visible_to
+from agents.agent.call_rules import create_call_rule
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.external import begin_external_run
+from agents.runs.permission_requests import PermissionRequest, request_permission
 from agents.schedules.services import ScheduleDraft, create_schedule
 from knowledge.services import archive_entry
 from memory.episodes.models import Proposal
@@ -54,6 +56,12 @@ class ExampleWorld:
         }
 
 
+EXTERNAL_OPERATIONS = (
+    *("runs_read", "runs_write", "runs_report_step", "runs_finish", "runs_ask_permission", "runs_set_plan"),
+)
+"""Operations in a run that its agent began itself."""
+
+
 def _answered(question: Message) -> Run:
     run = Run.objects.get(trigger=question)
     execute_run(run.pk)
@@ -84,11 +92,14 @@ def make_example_world() -> ExampleWorld:
     )
     soon = timezone.now() + timedelta(minutes=20)
     EndpointFailures.objects.create(workspace=ana.workspace, failures=5, paused_until=soon, last_error="Away.")
-    scout = factories.make_agent(ana, "scout", channel=channel)
+    scout = factories.make_agent(ana, "scout", level=3, channel=channel)
     scout.answers_itself = True
     scout.save(update_fields=["answers_itself"])
-    asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(5)]
+    asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(8)]
     begun = [begin_external_run(agent=scout, message=message).pk for message in asked[1:]]
+    call = PermissionRequest(key="call-1", kind="execute", title="Run the tests", command="pytest -q")
+    waiting, _ = request_permission(run=Run.objects.get(pk=begun[-1]), request=call)
+    rule = create_call_rule(agent=vibe, by=access, kind="edit", effect="ask")
     dawn = factories.make_agent(ana, "dawn", level=3, channel=channel)
     draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)
     schedules = [create_schedule(agent=dawn, by=access, draft=draft).pk for _ in range(2)]
@@ -115,7 +126,8 @@ def make_example_world() -> ExampleWorld:
         **dict.fromkeys(("proposals_accept", "proposals_reject"), pending.pk),
         **{"schedules": schedules[0], "schedules_delete": schedules[1]},
         **{"webhooks": webhooks[0].pk, "webhooks_delete": webhooks[1].pk},
-        **dict(zip(("runs_read", "runs_write", "runs_report_step", "runs_finish"), begun, strict=True)),
+        **dict(zip((*EXTERNAL_OPERATIONS, "runs_get_permission"), begun, strict=True)),
+        **{"agents/{handle}/rules": rule.pk, "approvals_allow_always": waiting.approval_id},
         **dict.fromkeys(("knowledge_restore", "knowledge_undo"), archived.pk),
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
     }

@@ -264,6 +264,11 @@ ROWS = {
     "POST api-run-steps": Row(
         "runs/{run}/steps/", "run", 403, body={"attempt": 1, "key": "k", "kind": "note", "text": "Looks."}
     ),
+    "POST api-run-permissions": Row(
+        "runs/{run}/permissions/", "run", 403, body={"attempt": 1, "key": "k", "kind": "read", "title": "Look"}
+    ),
+    "GET api-run-permission": Row("runs/{run}/permissions/k/", "run", 403),
+    "PUT api-run-plan": Row("runs/{run}/plan/", "run", 403, body={"attempt": 1, "entries": []}),
     "POST api-run-finish": Row("runs/{run}/finish/", "run", 403, body={"attempt": 1}),
     "POST api-run-stop": Row("runs/{run}/stop/", "run"),
     "POST api-run-heard": Row("runs/{run}/heard/", "run", 403, body={"attempt": 1}),
@@ -278,6 +283,23 @@ ROWS = {
     "GET api-agent": Row("agents/{agent}/", "agent"),
     "PATCH api-agent": Row("agents/{agent}/", "agent", 200, OTHERS | {"l1": 403}, {"level": 2, "note": "Good answers"}),
     "GET api-agent-cache": Row("agents/{agent}/cache/", "agent"),
+    "GET api-agent-rules": Row("agents/{agent}/rules/", "agent", 200, {**NOT_AGENTS, "l1": 200}),
+    "POST api-agent-rules": Row(
+        "agents/{agent}/rules/", "agent", 201, OTHERS | {"l1": 403}, {"kind": "edit", "effect": "ask"}
+    ),
+    "DELETE api-agent-rule": Row(
+        "agents/{agent}/rules/987654321/",
+        "agent",
+        404,  # a rule that there is not
+        {**NOT_AGENTS, "l1": 404},
+    ),
+    "POST api-approval-always": Row(
+        "approvals/{approval}/always/",
+        "approval",
+        404,  # it is about no call of an agent elsewhere
+        OTHERS | {"l1": 403},
+        {},
+    ),
     "GET api-soul": Row("agents/{agent}/soul/", "agent", 200, {**OTHERS, "l1": 200}),
     "PUT api-soul": Row(
         "agents/{agent}/soul/",

@@ -18,7 +18,7 @@ from openapi_python_client.config import Config, ConfigFile, MetaType
 from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
 from tests.api.client import ROOT, Api
-from tests.api.example_world import ExampleWorld, make_example_world
+from tests.api.example_world import EXTERNAL_OPERATIONS, ExampleWorld, make_example_world
 
 pytestmark = pytest.mark.django_db
 STORED = Path(settings.BASE_DIR) / "docs" / "openapi.yaml"
@@ -31,7 +31,7 @@ OPERATIONS = {
 }
 OF_AGENTS = ("sessions_",)
 """Operations that are an agent's alone begin so."""
-OF_EXTERNAL_AGENTS = ("runs_begin", "runs_read", "runs_write", "runs_report_step", "runs_finish")
+OF_EXTERNAL_AGENTS = ("runs_begin", *EXTERNAL_OPERATIONS, "runs_get_permission")
 """Those of agents that answer themselves."""
 
 

@@ -262,7 +262,9 @@ UNOPENED = """
 /w/<slug>/tokens/<token_id>/revoke/ /w/<slug>/images/<image_id>/ /w/<slug>/images/<image_id>/description/
 /w/<slug>/settings/imports/<import_id>/ /api/v1/imports/<pk>/ /api/v1/imports/<pk>/account/
 /w/<slug>/images/<image_id>/small/ /w/<slug>/files/<attachment_id>/preview/
-/api/v1/images/<pk>/ /api/v1/images/<pk>/content/
+/api/v1/images/<pk>/ /api/v1/images/<pk>/content/ /api/v1/runs/<pk>/permissions/<key>/
+/api/v1/agents/<handle>/rules/<pk>/ /w/<slug>/agents/<handle>/rules/<rule_id>/delete/
+/w/<slug>/approvals/<approval_id>/diff/
 """
 """Need a secret, a file, two arguments that belong together, or an image that its reader may see; what they say of no
 such row is read all the same."""

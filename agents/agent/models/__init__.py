@@ -1,10 +1,19 @@
 """Models of agents: who answers, their runs and schedules, what chat clients ask, and the tools of MCP servers."""
 
-from agents.agent.models.agent import MAX_RUN_MINUTES, Agent, Effort, LoadedSkill, SoulVersion, TrustChange
+from agents.agent.models.agent import (
+    MAX_PERMISSION_MINUTES,
+    MAX_RUN_MINUTES,
+    Agent,
+    Effort,
+    LoadedSkill,
+    SoulVersion,
+    TrustChange,
+)
 from agents.agent.models.archive_export import EXPORTS, WorkspaceExport
 from agents.agent.models.client_turn import ClientConversation, ClientTurn
 from agents.agent.models.entry_erasure import EntryErasure
 from agents.agent.models.mcp import McpServer, McpTool
+from agents.agent.models.permission import AgentPlan, CallRule, Permission
 from agents.agent.models.run import (
     EXTERNAL_RUNS,
     RUNS,
@@ -21,9 +30,12 @@ from agents.agent.models.schedule import Schedule
 __all__ = [
     "EXPORTS",
     "EXTERNAL_RUNS",
+    "MAX_PERMISSION_MINUTES",
     "MAX_RUN_MINUTES",
     "RUNS",
     "Agent",
+    "AgentPlan",
+    "CallRule",
     "ClientConversation",
     "ClientTurn",
     "Effort",
@@ -33,6 +45,7 @@ __all__ = [
     "LoadedSkill",
     "McpServer",
     "McpTool",
+    "Permission",
     "Run",
     "RunStep",
     "Schedule",

@@ -25,6 +25,8 @@ class Effort(models.TextChoices):
 
 MAX_RUN_MINUTES = 2_880
 """The longest that one answer of an agent elsewhere may take: two days."""
+MAX_PERMISSION_MINUTES = 1_440
+"""The longest that a call of such an agent waits for an answer: a day."""
 
 
 class Agent(TimestampedModel):
@@ -85,6 +87,12 @@ class Agent(TimestampedModel):
         validators=[MinValueValidator(1), MaxValueValidator(MAX_RUN_MINUTES)],
         help_text="Minutes that one answer may take where its program writes it; then it fails.",
     )
+    permission_minutes = models.PositiveSmallIntegerField(
+        default=15,
+        db_default=15,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_PERMISSION_MINUTES)],
+        help_text="Minutes that a call it asks leave for waits for an answer; then it is denied.",
+    )
     deactivated_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -97,6 +105,10 @@ class Agent(TimestampedModel):
             models.CheckConstraint(condition=Q(effort__in=["", *Effort.values]), name="agent_effort_known"),
             models.CheckConstraint(
                 condition=Q(run_minutes__gte=1, run_minutes__lte=MAX_RUN_MINUTES), name="agent_run_minutes_bounded"
+            ),
+            models.CheckConstraint(
+                condition=Q(permission_minutes__gte=1, permission_minutes__lte=MAX_PERMISSION_MINUTES),
+                name="agent_permission_minutes_bounded",
             ),
         ]
 

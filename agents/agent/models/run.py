@@ -272,11 +272,11 @@ class ToolCall(models.Model):
 
 class RunStepQuerySet(models.QuerySet["RunStep"]):
     def with_text(self) -> RunStepQuerySet:
-        return self.exclude(text="", arguments="", result="")
+        return self.exclude(text="", arguments="", result="", files=[])
 
     def forget(self) -> int:
         """Empty their texts; how many. That there were some, and their figures, stays."""
-        return self.with_text().update(text="", arguments="", result="")
+        return self.with_text().update(text="", arguments="", result="", files=[])
 
 
 class RunStep(models.Model):
@@ -306,6 +306,12 @@ class RunStep(models.Model):
     tool = models.CharField(max_length=100, blank=True)
     arguments = models.TextField(blank=True)
     result = models.TextField(blank=True)
+    tool_kind = models.CharField(
+        max_length=12, blank=True, default="", db_default="", help_text="agents.agent.trust.CallKind"
+    )
+    files = models.JSONField(
+        default=list, db_default=[], help_text="What it changed: path, diff, added, removed, is_cut of each."
+    )
     tokens = models.PositiveIntegerField(null=True, help_text="Of a thought. Empty while it goes on.")
     milliseconds = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -324,7 +330,7 @@ class RunStep(models.Model):
         indexes = [
             models.Index(
                 fields=["created_at"],
-                condition=~Q(text="") | ~Q(arguments="") | ~Q(result=""),
+                condition=~Q(text="", arguments="", result="", files=[]),
                 name="run_step_with_text",
             )
         ]

@@ -12,7 +12,7 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from agents.agent.models import EntryErasure, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
+from agents.agent.models import EntryErasure, KnowledgeUse, Permission, Run, RunStep, Snapshot, ToolCall, ToolSource
 from agents.prompts.snapshots.content import UnreadableContent, unpack_text
 from agents.prompts.snapshots.store import rewrite_snapshot
 from knowledge.models import Entry
@@ -80,7 +80,9 @@ def _erase_calls(entry_id: int) -> None:
 
 def _erase_steps(entry_id: int) -> None:
     """What runs that had the entry thought and reported may tell of it."""
-    RunStep.objects.filter(run__in=KnowledgeUse.objects.filter(entry=entry_id).values("run")).forget()
+    runs = KnowledgeUse.objects.filter(entry=entry_id).values("run")
+    RunStep.objects.filter(run__in=runs).forget()
+    Permission.objects.filter(run__in=runs).forget()
 
 
 def _calls_about(entry_id: int) -> list[int]:

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from agents.agent.models import Run, RunStep, Snapshot, ToolCall, ToolSource
+from agents.agent.models import AgentPlan, Permission, Run, RunStep, Snapshot, ToolCall, ToolSource
 from agents.prompts.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.prompts.assembler.items import DroppedItem, Item, reachable_tools
 from agents.prompts.assembler.render import shared_prefix_tokens
@@ -203,6 +203,7 @@ def expire_records() -> int:
     old_calls = ToolCall.objects.filter(created_at__lt=expiry)
     old_calls.exclude(provider_fields="").update(provider_fields="")
     RunStep.objects.filter(created_at__lt=expiry).forget()
+    Permission.objects.filter(created_at__lt=expiry).forget()
     return prompts + old_calls.exclude(result="").update(result="")
 
 
@@ -343,15 +344,40 @@ def erase_tool_calls(thread_id: int, message_id: int) -> None:
     calls.erase_provider_fields()
     calls.exclude(arguments="", why="", result="").update(arguments="", why="", result="")
     RunStep.objects.filter(_quoting_runs("run__", thread_id, message_id)).forget()
+    Permission.objects.filter(_quoting_runs("run__", thread_id, message_id)).forget()
 
 
 def erase_steps_quoting(erased: ErasedText) -> int:
-    """Empty thoughts and reported steps that repeat the text; how many. Of a deleted message those before went with
-    it."""
-    rows = RunStep.objects.filter(_quoting_runs("run__", erased.thread_id, erased.message_id)).with_text()
-    texts_by_pk = rows.values_list("pk", "text", "arguments", "result").iterator(chunk_size=50)
-    quoting = [pk for pk, *texts in texts_by_pk if erased.quotation.is_in("\n".join(texts))]
-    return RunStep.objects.filter(pk__in=quoting).forget()
+    """Empty thoughts, reported steps and permissions that repeat the text, and take such entries out of agents' plans;
+    how many rows. Of a deleted message the steps and permissions before went with it."""
+    in_runs, quotation = _quoting_runs("run__", erased.thread_id, erased.message_id), erased.quotation
+    steps, asked = RunStep.objects.filter(in_runs).with_text(), Permission.objects.filter(in_runs).with_text()
+    step_texts = steps.values_list("pk", "text", "arguments", "result", "files").iterator(chunk_size=50)
+    asked_texts = asked.values_list("pk", "title", "command", "arguments", "diff", "note", "paths").iterator(50)
+    step_ids = [pk for pk, *texts in step_texts if quotation.is_in(_all_text(texts))]
+    asked_ids = [pk for pk, *texts in asked_texts if quotation.is_in(_all_text(texts))]
+    count = RunStep.objects.filter(pk__in=step_ids).forget() + Permission.objects.filter(pk__in=asked_ids).forget()
+    plans = AgentPlan.objects.select_for_update(of=("self",))
+    for plan in plans.filter(_quoting_runs("", erased.thread_id, erased.message_id)).order_by("pk"):
+        kept = [entry for entry in plan.entries if not quotation.is_in(entry["content"])]
+        if kept != plan.entries:
+            plan.entries = kept
+            plan.save(update_fields=["entries", "updated_at"])
+            count += 1
+    return count
+
+
+def _all_text(values: Iterable[Any]) -> str:
+    """Texts, and all texts in lists of texts and of objects, one below the other."""
+    lines = []
+    for value in values:
+        if isinstance(value, str):
+            lines.append(value)
+        elif isinstance(value, Mapping):
+            lines.append(_all_text(value.values()))
+        elif isinstance(value, Iterable):
+            lines.append(_all_text(value))
+    return "\n".join(lines)
 
 
 def erase_calls_about(*, agent_id: int, person_id: int) -> None:
@@ -360,5 +386,7 @@ def erase_calls_about(*, agent_id: int, person_id: int) -> None:
     of_agent.erase_provider_fields()
     calls = of_agent.filter(sources__kind=ToolSource.Kind.NOTES, sources__ref=person_id)
     about_person = Q(requested_by=person_id) | Q(pk__in=calls.values("run"))
-    RunStep.objects.filter(run__in=Run.objects.filter(about_person, agent__participant=agent_id)).forget()
+    runs = Run.objects.filter(about_person, agent__participant=agent_id).values("pk")
+    RunStep.objects.filter(run__in=runs).forget()
+    Permission.objects.filter(run__in=runs).forget()
     ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
