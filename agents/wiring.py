@@ -20,6 +20,7 @@ from agents.prompts.assembler.validation import check_agent, check_endpoint, che
 from agents.prompts.history import PromptSteps
 from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
 from agents.quotes import AGENT_QUOTES
+from agents.runs.presence import notify_heard
 from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools
 from agents.tools.results import tool_result
@@ -40,6 +41,7 @@ from memory.wiring import (
     ApprovalCall,
     HandoffLine,
 )
+from openvibe.api.auth import PROGRAM_HEARD
 from openvibe.base.admin_site import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import (
@@ -64,6 +66,7 @@ def wire() -> None:
     DASHBOARD.add(dashboard)
     AGENT_ACCESS.add(agent_access_now)
     AGENT_ACCESSES.add(agent_accesses)
+    PROGRAM_HEARD.add(notify_heard)
     BUDGET_CHECK.add(check_budgets)
     WORKSPACE_CHECK.add(check_workspace)
     ENDPOINT_CHECK.add(check_endpoint)

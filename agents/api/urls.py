@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.api import schedules, views
+from agents.api import joining, schedules, views
 
 urlpatterns = [
     path("knowledge/<int:pk>/uses/", views.EntryUses.as_view(), name="api-entry-uses"),
@@ -19,6 +19,8 @@ urlpatterns = [
     path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
     path("agents/", views.Agents.as_view(), name="api-agents"),
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),
+    path("agents/<slug:handle>/join-codes/", joining.JoinCodes.as_view(), name="api-join-codes"),
+    path("join/", joining.Join.as_view(), name="api-join"),
     path("agents/<slug:handle>/cache/", views.AgentCacheHistory.as_view(), name="api-agent-cache"),
     path("agents/<slug:handle>/soul/", views.OneSoul.as_view(), name="api-soul"),
     path("agents/<slug:handle>/soul/rules/", views.SoulRules.as_view(), name="api-soul-rules"),

@@ -65,6 +65,17 @@ VALUES: Final[dict[str, Any]] = {
     "Agent.answers_itself": False,
     "Agent.daily_token_budget": 500000,
     "Agent.effort": "medium",
+    "JoinCode.code": "7K3M-QX2P-9RTD",
+    "JoinCode.line": "uvx --from https://vibe.example/client/openvibe_client-0.1.0-py3-none-any.whl openvibe join "
+    "7K3M-QX2P-9RTD --url https://vibe.example -- claude",
+    "JoinCode.pip_line": "pip install https://vibe.example/client/openvibe_client-0.1.0-py3-none-any.whl && "
+    "openvibe join 7K3M-QX2P-9RTD --url https://vibe.example -- claude",
+    "JoinCode.expires_at": LATER,
+    "Joined.url": "https://vibe.example",
+    "Joined.token": "ovk_…",
+    "Joined.workspace": "willow",
+    "Joined.permission_minutes": 15,
+    "Joined.run_minutes": 240,
     "Soul.number": 1,
     "Soul.source": SOUL,
     "Soul.content": {

@@ -4,6 +4,7 @@ from agents.agent.models.agent import Agent, Effort, LoadedSkill, SoulVersion, T
 from agents.agent.models.archive_export import EXPORTS, WorkspaceExport
 from agents.agent.models.client_turn import ClientConversation, ClientTurn
 from agents.agent.models.entry_erasure import EntryErasure
+from agents.agent.models.join_code import JoinCode
 from agents.agent.models.mcp import McpServer, McpTool
 from agents.agent.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, RunStep, Snapshot, ToolCall, ToolSource
 from agents.agent.models.schedule import Schedule
@@ -17,6 +18,7 @@ __all__ = [
     "ClientTurn",
     "Effort",
     "EntryErasure",
+    "JoinCode",
     "KnowledgeUse",
     "LoadedSkill",
     "McpServer",
