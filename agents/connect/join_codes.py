@@ -22,15 +22,17 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Channel
 from openvibe.chat.queries import token_owners
-from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS
+from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS, has_visible_character
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import participant_access
+from openvibe.workspaces.services import check_name
 
 JOIN_MINUTES = 10
 JOIN_SCOPES = ("read", "write", "memory", "knowledge")
 """The scopes of a token that a program joins with: all that agents do, and nothing that admins do."""
 MAX_COMMAND_CHARACTERS = 200
+MAX_PURPOSE_CHARACTERS = 300
 MAX_TOKEN_NAME = 80
 RUNNERS = frozenset(
     (
@@ -97,7 +99,8 @@ def create_connected_agent(
 
     Raises Problem and SoulError (nothing is made then), Refused for non-admins.
     """
-    handle = handle or handle_from_name(name)
+    name = check_name(name, "Give the agent a name of 1 to 80 characters.")
+    handle, purpose = handle or handle_from_name(name), _check_purpose(purpose)
     soul = soul_to_yaml(PlainSoul(name=name, purpose=purpose, description=description).to_soul())
     agent = create_agent(by=by, workspace=workspace, handle=handle, name=name, soul=soul, channels=channels)
     if answers_itself:
@@ -115,6 +118,14 @@ def handle_from_name(name: str) -> str:
         return handle
     message = "The name has no letter a–z or digit to make a handle from. Write one here."
     raise Problem(message, code="bad_handle", field="handle")
+
+
+def _check_purpose(purpose: str) -> str:
+    cleaned = " ".join(purpose.split())
+    if not has_visible_character(cleaned) or len(cleaned) > MAX_PURPOSE_CHARACTERS:
+        message = f"Say in one line of at most {MAX_PURPOSE_CHARACTERS} characters what the agent is for."
+        raise Problem(message, code="bad_purpose", field="purpose")
+    return cleaned
 
 
 def check_command(command: str) -> str:
