@@ -83,4 +83,4 @@ def test_a_program_joins_with_one_line_and_answers(people: People, installation:
             may_end.set()
         assert joining.result(PATIENCE) == "joined-reed"
     page.goto("/w/willow/tokens/")
-    expect(page.get_by_text("goose on reed-laptop")).to_be_visible()
+    expect(page.get_by_role("strong").filter(has_text="goose on reed-laptop")).to_be_visible()
