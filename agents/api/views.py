@@ -12,7 +12,13 @@ from rest_framework.response import Response
 from agents.agent.access import model_takes_tools, visible_to
 from agents.agent.audience import shown_to_readers
 from agents.agent.models import Agent, Run, Snapshot
-from agents.agent.services import apply_feedback_always, save_soul, set_trust_level, update_answering
+from agents.agent.services import (
+    apply_feedback_always,
+    create_connected_agent,
+    save_soul,
+    set_trust_level,
+    update_answering,
+)
 from agents.agent.soul import SoulError
 from agents.agent.soul.plain import FORM_FIELDS
 from agents.agent.soul.rules import SoulRule, rule_from_reason
@@ -40,7 +46,6 @@ from agents.api.serializers import (
     SoulRuleIn,
     UseOut,
 )
-from agents.connect.join_codes import create_connected_agent
 from agents.prompts.assembler.assemble import assemble
 from agents.prompts.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
 from agents.prompts.snapshots.store import shared_prefix_with_last_run
@@ -73,7 +78,7 @@ from openvibe.chat.queries import access_by, access_channel, access_message, par
 from openvibe.engines.text.cleaning import TextRefused, clean_body
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
-from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.models import Participant
 
 IF_MATCH = OpenApiParameter(
     "If-Match",
@@ -112,9 +117,9 @@ class Agents(ApiView):
         if not access.administers:
             raise Refused("Only owners and admins may make agents.")
         channels = [access_channel(access, pk) for pk in dict.fromkeys(data.pop("channels"))]
-        workspace = caller_of(request).participant.workspace
+        workspace: Any = caller_of(request).participant.workspace
         try:
-            agent = create_connected_agent(by=access, workspace=cast(Workspace, workspace), channels=channels, **data)
+            agent = create_connected_agent(by=access, workspace=workspace, channels=channels, **data)
         except SoulError as error:
             raise Problem(str(error), code="bad_soul", field=_form_field(error)) from None
         return Response(AgentOut(_access_agent(agent.handle, access)).data, status=201)

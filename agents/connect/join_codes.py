@@ -1,7 +1,6 @@
 """Codes by which the program of an agent elsewhere joins: an admin makes one, the program exchanges it for a token."""
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import PurePath
@@ -10,29 +9,21 @@ from typing import NamedTuple
 from django.db import transaction
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
-from django.utils.text import slugify
 
 from agents.agent.models import Agent, JoinCode
-from agents.agent.services import create_agent, set_trust_level, update_answering
-from agents.agent.soul.plain import PlainSoul, soul_to_yaml
 from agents.connect.client_wheel import read_client_wheel
 from openvibe.api.services import issue_token
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.models import Channel
 from openvibe.chat.queries import token_owners
-from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS, has_visible_character
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import participant_access
-from openvibe.workspaces.services import check_name
 
 JOIN_MINUTES = 10
 JOIN_SCOPES = ("read", "write", "memory", "knowledge")
 """The scopes of a token that a program joins with: all that agents do, and nothing that admins do."""
 MAX_COMMAND_CHARACTERS = 200
-MAX_PURPOSE_CHARACTERS = 300
 MAX_TOKEN_NAME = 80
 RUNNERS = frozenset(
     (
@@ -73,59 +64,11 @@ KNOWN_COMMANDS = (
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinResult:
     """What a program gets for its code. `secret` is the token's, shown this once."""
 
     agent: Agent
     secret: str
-
-
-@transaction.atomic
-def create_connected_agent(
-    *,
-    by: Access,
-    workspace: Workspace,
-    name: str,
-    purpose: str,
-    handle: str = "",
-    description: str = "",
-    level: int = 1,
-    channels: Iterable[Channel] = (),
-    answers_itself: bool = True,
-    command: str = "",
-) -> Agent:
-    """A new agent, which a program elsewhere answers for unless told otherwise, at this level, in these channels. Its
-    handle is made from its name where none is said. With a `command` its program has a first code to join with.
-
-    Raises Problem and SoulError (nothing is made then), Refused for non-admins.
-    """
-    name = check_name(name, "Give the agent a name of 1 to 80 characters.")
-    handle, purpose = handle or handle_from_name(name), _check_purpose(purpose)
-    soul = soul_to_yaml(PlainSoul(name=name, purpose=purpose, description=description).to_soul())
-    agent = create_agent(by=by, workspace=workspace, handle=handle, name=name, soul=soul, channels=channels)
-    if answers_itself:
-        agent.answers_itself = update_answering(agent=agent, by=by, answers_itself=True).answers_itself
-    if level != agent.level:
-        set_trust_level(agent=agent, by=by, level=level, note="Chosen as it was made")
-    if command:
-        create_join_code(agent=agent, by=by, command=command)
-    return agent
-
-
-def handle_from_name(name: str) -> str:
-    """A handle such as `roses-reed`. Raises Problem for a name without a letter a–z or a digit."""
-    if handle := slugify(name).strip("-_")[:MAX_HANDLE_CHARACTERS]:
-        return handle
-    message = "The name has no letter a–z or digit to make a handle from. Write one here."
-    raise Problem(message, code="bad_handle", field="handle")
-
-
-def _check_purpose(purpose: str) -> str:
-    cleaned = " ".join(purpose.split())
-    if not has_visible_character(cleaned) or len(cleaned) > MAX_PURPOSE_CHARACTERS:
-        message = f"Say in one line of at most {MAX_PURPOSE_CHARACTERS} characters what the agent is for."
-        raise Problem(message, code="bad_purpose", field="purpose")
-    return cleaned
 
 
 def check_command(command: str) -> str:
@@ -167,7 +110,7 @@ def create_join_code(*, agent: Agent, by: Access, command: str = "claude") -> Jo
 
 
 @transaction.atomic
-def use_join_code(*, code: str, host: str = "", command: str = "", client: str = "") -> Joined:
+def use_join_code(*, code: str, host: str = "", command: str = "", client: str = "") -> JoinResult:
     """Exchanges the code for a token of its agent. Of two that send one code at once, one gets it.
 
     Raises BadCode for one that is wrong, used or late, Refused where its maker may not make tokens of the agent any
@@ -205,7 +148,7 @@ def use_join_code(*, code: str, host: str = "", command: str = "", client: str =
         note=f"with {_shown(client, 60)}" if _shown(client, 60) else "",
     )
     emit("agent_changed", workspace_id=agent.workspace_id)
-    return Joined(agent, secret)
+    return JoinResult(agent, secret)
 
 
 def _lock_code(digest: str) -> JoinCode | None:

@@ -11,12 +11,10 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from agents.agent.models import Agent, Run
-from agents.runs.programs import programs_heard_at, taking_webhooks
-from openvibe.api.auth import CONNECTED_SECONDS
-from openvibe.api.models import Token
+from agents.runs.programs import programs_heard_at, taking_webhooks, workspaces_last_heard
+from openvibe.api.auth import CONNECTED_SECONDS, CallerParticipant
 from openvibe.base.events import emit
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
 
 NOTICE_SECONDS = 20
 """How long it is told of a program that it fell silent: two rounds of the sweep."""
@@ -68,17 +66,14 @@ def read_presences(agents: Collection[Agent], access: Access) -> dict[int, Prese
     return presences
 
 
-def notify_heard(participant: Participant) -> None:
+def notify_heard(participant: CallerParticipant) -> None:
     """Tells open pages that the program of an agent elsewhere is there, which was not a moment ago."""
-    is_agent = participant.kind == Participant.Kind.AGENT
-    if is_agent and Agent.objects.filter(participant=participant, answers_itself=True).exists():
+    if Agent.objects.filter(participant=participant.pk, answers_itself=True).exists():
         emit("agent_changed", workspace_id=participant.workspace_id)
 
 
 def notify_silent() -> None:
     """Tells open pages of programs that fell silent just now. One query, and an event a workspace."""
     silent_since = timezone.now() - timedelta(seconds=CONNECTED_SECONDS)
-    lately = (silent_since - timedelta(seconds=NOTICE_SECONDS), silent_since)
-    silent = Token.objects.filter(last_used_at__range=lately, participant__agent__answers_itself=True)
-    for workspace_id in set(silent.order_by().values_list("participant__workspace", flat=True)):
+    for workspace_id in workspaces_last_heard(silent_since - timedelta(seconds=NOTICE_SECONDS), silent_since):
         emit("agent_changed", workspace_id=workspace_id)

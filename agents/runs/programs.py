@@ -38,3 +38,9 @@ def taking_webhooks(participant_ids: Collection[int]) -> frozenset[int]:
     webhooks = Webhook.objects.filter(participant__in=participant_ids, state=Webhook.State.ACTIVE, failing_since=None)
     taken = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.DELIVERED)
     return frozenset(webhooks.filter(Exists(taken)).order_by().values_list("participant", flat=True))
+
+
+def workspaces_last_heard(after: datetime, until: datetime) -> frozenset[int]:
+    """Returns the workspaces with a program of an agent elsewhere that was last heard between the two. One query."""
+    tokens = Token.objects.filter(last_used_at__range=(after, until), participant__agent__answers_itself=True)
+    return frozenset(tokens.order_by().values_list("participant__workspace", flat=True))

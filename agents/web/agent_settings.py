@@ -41,9 +41,8 @@ class PlaceForm(ServiceForm):
         channels = Channel.objects.visible_to(request.access).filter(archived_at=None).order_by("name")
         endpoints = Endpoint.objects.filter(workspace=request.workspace)
         self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
-        self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
-        if "fallback" in self.fields:
-            self.fields["fallback"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
+        for name in {"endpoint", "fallback"} & self.fields.keys():
+            self.fields[name].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
 
 
 class SettingsForm(PlaceForm):

@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import path
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
@@ -49,3 +50,9 @@ def _missing_response(wheel: ClientWheel | None = None) -> HttpResponse:
     if wheel is not None:
         words = f"There is no such file here. This server's client is /client/{wheel.filename}\n"
     return HttpResponse(words, status=404, content_type="text/plain; charset=utf-8")
+
+
+urlpatterns = [
+    path("client.whl", newest_client, name="client-newest"),
+    path("client/<str:filename>", client_wheel, name="client-wheel"),
+]

@@ -3,12 +3,14 @@
 from typing import Any
 
 from django import forms
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents.agent.models import Agent, JoinCode
+from agents.agent.services import create_connected_agent
 from agents.agent.soul import SoulError
 from agents.agent.soul.plain import FORM_FIELDS
 from agents.connect.join_codes import (
@@ -16,16 +18,15 @@ from agents.connect.join_codes import (
     KNOWN_COMMANDS,
     MAX_COMMAND_CHARACTERS,
     check_command,
-    create_connected_agent,
     create_join_code,
     join_lines,
     latest_join_code,
 )
 from agents.runs.presence import read_presences
 from agents.web.access import access_agent, check_may
+from agents.web.agent_settings import PlaceForm
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Channel
 from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -72,7 +73,8 @@ class CommandForm(ServiceForm):
         return cleaned
 
 
-class ConnectForm(CommandForm):
+class ConnectForm(CommandForm, PlaceForm):
+    endpoint = None  # type: ignore[assignment]  # takes the field away: its program has a model of its own
     name = forms.CharField(max_length=80, label="Name")
     handle = forms.CharField(
         max_length=MAX_HANDLE_CHARACTERS + 1,
@@ -83,23 +85,16 @@ class ConnectForm(CommandForm):
     purpose = forms.CharField(
         max_length=300, label="What is it for?", help_text="One line, such as “Reviews what we change in the shop”."
     )
-    channels = forms.ModelMultipleChoiceField(
-        Channel.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Channels it is in"
-    )
     level = forms.TypedChoiceField(
         coerce=int, choices=LEVELS, initial=1, widget=forms.RadioSelect, label="How far it is trusted"
     )
     field_order = ("name", "handle", "purpose", "known", "command", "channels", "level")
 
-    def __init__(self, request: WorkspaceRequest) -> None:
-        super().__init__(request.POST if request.method == "POST" else None)
-        channels = Channel.objects.visible_to(request.access).filter(archived_at=None).order_by("name")
-        self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
-
+    @transaction.atomic
     def create(self, request: WorkspaceRequest) -> Agent:
         """The agent, with a first code for its program. Raises Problem and SoulError."""
         data = self.cleaned_data
-        return create_connected_agent(
+        agent = create_connected_agent(
             by=request.access,
             workspace=request.workspace,
             handle=data["handle"],
@@ -107,8 +102,9 @@ class ConnectForm(CommandForm):
             purpose=data["purpose"],
             level=data["level"],
             channels=data["channels"],
-            command=data["command"],
         )
+        create_join_code(agent=agent, by=request.access, command=data["command"])
+        return agent
 
     def add_soul_problem(self, error: SoulError) -> None:
         for each in error.problems:

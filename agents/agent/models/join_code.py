@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string, salted_hmac
 
 from agents.agent.models.agent import Agent
-from openvibe.workspaces.models import Participant
 
 CODE_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Digits and letters that nobody takes for one another."""
@@ -25,7 +24,7 @@ class JoinCode(models.Model):
     secret key. `token` is what it was exchanged for."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="join_codes")
-    made_by = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+")
+    made_by = models.ForeignKey("workspaces.Participant", on_delete=models.CASCADE, related_name="+")
     seed = models.CharField(max_length=SEED_CHARACTERS, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     command = models.CharField(max_length=200, help_text="What was said to run as the agent.")

@@ -17,7 +17,7 @@ from openvibe.base.models import Event
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import read_at_work
 from openvibe.webhooks.models import Delivery, Webhook
-from openvibe.webhooks.services import create_webhook
+from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say, signed_in
 
@@ -56,9 +56,8 @@ def test_a_webhook_that_takes_what_it_is_sent_is_a_connection(ana: Member, reed:
         by=access(ana), participant=reed.participant, url="https://93.184.216.34/", kinds=["mention"]
     )
     assert presence(reed, ana).state == "never"
-    Delivery.objects.create(
-        webhook=webhook, kind="mention", state="delivered", attempted_at=timezone.now() - timedelta(days=2)
-    )
+    send_test(webhook=webhook, by=access(ana))
+    Delivery.objects.update(state="delivered", attempted_at=timezone.now() - timedelta(days=2))
     assert presence(reed, ana).state == "idle"
     assert "not connected" not in sidebar(ana)
     Webhook.objects.update(failing_since=timezone.now())
