@@ -1,4 +1,4 @@
-"""*Connect an agent*: an agent that a program elsewhere answers for, and the one line that has the program join."""
+"""The page *Connect an agent*: one that a program elsewhere answers for, and the one line that has the program join."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ LEVELS = (
 
 
 class CommandForm(ServiceForm):
-    """Which command line is the agent."""
+    """The command line that is the agent."""
 
     known = forms.ChoiceField(
         label="Which command",

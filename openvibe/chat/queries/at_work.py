@@ -1,4 +1,4 @@
-"""Who works where: the answers that agents are reading for or writing, where the asker reads."""
+"""The list of who works where: the answers that agents are reading for or writing, where the asker reads."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def sidebar(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_safe
 def at_work(request: WorkspaceRequest) -> HttpResponse:
-    """Who works where, after an answer was begun or ended."""
+    """The list of who works where, after an answer was begun or ended."""
     page = {"at_work": read_at_work(request.access), "slug": request.workspace.slug}
     return render(request, "chat/_at_work.html", page)
 
