@@ -10,6 +10,7 @@ from agents.archive.jobs import delete_expired_archives, execute_export, recover
 from agents.prompts.snapshots.entry_erasure import erase_entries
 from agents.prompts.snapshots.store import expire_records
 from agents.runs.executor import execute_run
+from agents.runs.presence import notify_silent
 from agents.runs.recovery import recover_runs
 from agents.schedules.services import start_due_schedules
 
@@ -38,6 +39,7 @@ def execute_run_task(run_id: int) -> None:
 
 @shared_task(name="agents.sweep_runs", ignore_result=True, expires=30)
 def recover_runs_task() -> dict[str, int]:
+    notify_silent()
     run_ids = recover_runs()
     for run_id in run_ids:
         enqueue_run(run_id)

@@ -20,6 +20,7 @@ from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snaps
 from agents.quotes import AGENT_QUOTES
 from agents.runs.permission_views import permission_calls
 from agents.runs.plans import agent_plans
+from agents.runs.presence import notify_heard
 from agents.statistics.admin_dashboard import dashboard
 from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools
@@ -42,6 +43,7 @@ from memory.wiring import (
     ApprovalCall,
     HandoffLine,
 )
+from openvibe.api.auth import PROGRAM_HEARD
 from openvibe.base.admin_site import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import (
@@ -67,6 +69,7 @@ def wire() -> None:
     DASHBOARD.add(dashboard)
     AGENT_ACCESS.add(agent_access_now)
     AGENT_ACCESSES.add(agent_accesses)
+    PROGRAM_HEARD.add(notify_heard)
     BUDGET_CHECK.add(check_budgets)
     WORKSPACE_CHECK.add(check_workspace)
     ENDPOINT_CHECK.add(check_endpoint)

@@ -32,6 +32,7 @@ urlpatterns = [
     path("help/", include("openvibe.help.urls")),
     path("unsubscribe/<str:token>/", unsubscribe, name="unsubscribe"),
     path("connect-model/", include("agents.web.home_urls")),
+    path("", include("agents.web.client_wheel")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("openvibe.webhooks.web.urls")),
     path("w/<slug:slug>/", include("memory.urls")),

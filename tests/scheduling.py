@@ -34,6 +34,7 @@ KIND_OF = {
     "tests/engines/jobs/test_workers.py": "processes",
     "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
     "tests/engines/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
+    "tests/agents/connect/test_client_wheel.py::test_pip_installs_it_without_a_network": "processes",
     "tests/client/test_command.py": "processes",
     "tests/client/test_join.py": "processes",
     "tests/test_site.py": "processes",

@@ -38,7 +38,7 @@ thread-export api-thread-export knowledge-export api-knowledge-export
 api-run-context run-context-tab result-full work-handoff api-snippet api-memory-summary thread-memory-summary
 api-memory-stats api-block context-preview-tab api-schedule openai-not-here
 unsubscribe connect-model-local picture thread-memory-prompt thread-memory-compaction settings-export settings-jobs
-admin-tables help help-file api-import api-import-account settings-import
+admin-tables help help-file client-wheel api-import api-import-account settings-import
 """
 """Pages whose statements are not counted: they show no rows, are streams and files, are for superusers, or show one row
 that this world does not have."""

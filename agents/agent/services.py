@@ -5,10 +5,12 @@ from typing import Literal
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.text import slugify
 
 from agents.agent.models import MAX_PERMISSION_MINUTES, MAX_RUN_MINUTES, Agent, Effort, SoulVersion, TrustChange
 from agents.agent.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_text, soul_to_dict, soul_tokens
 from agents.agent.soul.parser import parse_soul
+from agents.agent.soul.plain import PlainSoul, soul_to_yaml
 from agents.agent.soul.rules import MAX_RULE_CHARACTERS, SoulRule, add_rule, rules_of
 from memory.models import Episode
 from memory.services import apply_to_soul, record_trust_check, reopen_applied_since
@@ -20,12 +22,13 @@ from openvibe.chat.services import add_to_channel, remove_from_channel
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.engines.registers import Register
-from openvibe.engines.text.cleaning import has_visible_character
+from openvibe.engines.text.cleaning import MAX_HANDLE_CHARACTERS, has_visible_character
 from openvibe.engines.text.includes import LOOKS_LIKE_INCLUDE
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.services import check_handle, check_name
 
+MAX_PURPOSE_CHARACTERS = 300
 PROMPT_CHECK: Register[Callable[[Agent], None]] = Register("agents.agent.services.PROMPT_CHECK")
 """Raises Problem, with its numbers, for an agent that could not be given a prompt."""
 
@@ -62,6 +65,51 @@ def create_agent(
     for channel in channels:
         add_to_channel(channel=channel, participant=participant, by=by)
     return agent
+
+
+@transaction.atomic
+def create_connected_agent(
+    *,
+    by: Access,
+    workspace: Workspace,
+    name: str,
+    purpose: str,
+    handle: str = "",
+    description: str = "",
+    level: int = 1,
+    channels: Iterable[Channel] = (),
+    answers_itself: bool = True,
+) -> Agent:
+    """A new agent, which a program elsewhere answers for unless told otherwise, at this level, in these channels. Its
+    handle is made from its name where none is said.
+
+    Raises Problem and SoulError (nothing is made then), Refused for non-admins.
+    """
+    name = check_name(name, "Give the agent a name of 1 to 80 characters.")
+    handle, purpose = handle or handle_from_name(name), _check_purpose(purpose)
+    soul = soul_to_yaml(PlainSoul(name=name, purpose=purpose, description=description).to_soul())
+    agent = create_agent(by=by, workspace=workspace, handle=handle, name=name, soul=soul, channels=channels)
+    if answers_itself:
+        agent.answers_itself = update_answering(agent=agent, by=by, answers_itself=True).answers_itself
+    if level != agent.level:
+        set_trust_level(agent=agent, by=by, level=level, note="Chosen as it was made")
+    return agent
+
+
+def handle_from_name(name: str) -> str:
+    """A handle such as `roses-reed`. Raises Problem for a name without a letter a–z or a digit."""
+    if handle := slugify(name).strip("-_")[:MAX_HANDLE_CHARACTERS]:
+        return handle
+    message = "The name has no letter a–z or digit to make a handle from. Write one here."
+    raise Problem(message, code="bad_handle", field="handle")
+
+
+def _check_purpose(purpose: str) -> str:
+    cleaned = " ".join(purpose.split())
+    if not has_visible_character(cleaned) or len(cleaned) > MAX_PURPOSE_CHARACTERS:
+        message = f"Say in one line of at most {MAX_PURPOSE_CHARACTERS} characters what the agent is for."
+        raise Problem(message, code="bad_purpose", field="purpose")
+    return cleaned
 
 
 @transaction.atomic

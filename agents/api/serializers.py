@@ -84,6 +84,20 @@ class AgentChange(serializers.Serializer[Any]):
         return attrs
 
 
+class AgentIn(serializers.Serializer[Any]):
+    name = TextField(help_text="1 to 80 characters.")
+    handle = TextField(required=False, default="", help_text="What people type after @. Empty: made from the name.")
+    purpose = TextField(help_text="What it is for, in one line of at most 300 characters.")
+    description = TextField(required=False, default="", help_text="What it should know about its job.")
+    level = WholeNumberField(required=False, default=1, min_value=1, max_value=4, help_text="The trust level, 1 to 4.")
+    channels = serializers.ListField(
+        child=IdField(), required=False, default=list, max_length=500, help_text="The channels that it is in, by id."
+    )
+    answers_itself = serializers.BooleanField(
+        required=False, default=True, help_text="A program elsewhere writes its answers, through the API."
+    )
+
+
 class SoulVersionOut(serializers.ModelSerializer[SoulVersion]):
     author = ParticipantOut(read_only=True, allow_null=True)
     tokens = serializers.IntegerField(source="token_count", read_only=True)

@@ -12,11 +12,19 @@ from rest_framework.response import Response
 from agents.agent.access import model_takes_tools, visible_to
 from agents.agent.audience import shown_to_readers
 from agents.agent.models import Agent, Run, Snapshot
-from agents.agent.services import apply_feedback_always, save_soul, set_trust_level, update_answering
+from agents.agent.services import (
+    apply_feedback_always,
+    create_connected_agent,
+    save_soul,
+    set_trust_level,
+    update_answering,
+)
 from agents.agent.soul import SoulError
+from agents.agent.soul.plain import FORM_FIELDS
 from agents.agent.soul.rules import SoulRule, rule_from_reason
 from agents.api.serializers import (
     AgentChange,
+    AgentIn,
     AgentOut,
     AssembledOut,
     AssembleIn,
@@ -73,7 +81,7 @@ from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Thread
-from openvibe.chat.queries import access_by, access_message, participants_known_to
+from openvibe.chat.queries import access_by, access_channel, access_message, participants_known_to
 from openvibe.engines.text.cleaning import TextRefused, clean_body
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
@@ -100,11 +108,34 @@ access_agent_by_handle = access_by("participant__handle", agents_visible_to)
 
 class Agents(ApiView):
     page_order = "id"
+    scopes = {"POST": "admin"}
 
     @extend_schema(operation_id="agents_list", responses=AgentOut(many=True))
     def get(self, request: Request) -> Response:
         """The workspace's agents."""
         return self.paginated_response(agents_visible_to(request_access(request)), AgentOut)
+
+    @extend_schema(operation_id="agents_create", request=AgentIn, responses={201: AgentOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Make an agent. Owners and admins. 409 `conflict` where the handle is taken. Its program joins with a code
+        (`agents/{handle}/join-codes/`)."""
+        access, data = request_access(request), self.validated_body(AgentIn)
+        if not access.administers:
+            raise Refused("Only owners and admins may make agents.")
+        channels = [access_channel(access, pk) for pk in dict.fromkeys(data.pop("channels"))]
+        workspace: Any = caller_of(request).participant.workspace
+        try:
+            agent = create_connected_agent(by=access, workspace=workspace, channels=channels, **data)
+        except SoulError as error:
+            raise Problem(str(error), code="bad_soul", field=_form_field(error)) from None
+        return Response(AgentOut(_access_agent(agent.handle, access)).data, status=201)
+
+
+def _form_field(error: SoulError) -> str:
+    """The field of the request that a SOUL could not be made of."""
+    field = error.problems[0].field.partition("[")[0] if error.problems else ""
+    return FORM_FIELDS.get(field, "purpose")
 
 
 class OneAgent(ApiView):

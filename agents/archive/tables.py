@@ -18,6 +18,7 @@ from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
 from agents.agent.models import (
     EntryErasure,
+    JoinCode,
     Run,
     Schedule,
     Snapshot,
@@ -57,6 +58,7 @@ LEFT_OUT: dict[type[Model], str] = {
     Event: "tells open pages what changed, and is kept for hours",
     IdempotencyKey: "remembers answers to the calls of tokens for a day",
     Invitation: "its link is a secret",
+    JoinCode: "a secret, for ten minutes",
     Presence: "who has a page open at this moment",
     Token: "a secret",
     VectorSpace: "vectors are made anew from the texts",

@@ -1,7 +1,6 @@
 """An agent's page."""
 
 from collections import defaultdict
-from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -17,7 +16,7 @@ from agents.agent.soul.parser import soul_from_dict
 from agents.agent.token_budgets import tokens_used_today
 from agents.agent.trust import trust_level
 from agents.prompts.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
-from agents.runs.programs import programs_heard_at
+from agents.runs.presence import read_presences
 from agents.statistics.cache_rates import agent_cache
 from agents.statistics.statistics import agent_acceptance, agent_charts, tokens_per_day
 from agents.web.access import access_agent
@@ -47,15 +46,10 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
         **_runs_context(request, agent),
         **_soul_context(request, agent),
         **_memory_context(request, agent),
-        "heard_at": _program_heard_at(agent),
+        "presence": read_presences([agent], request.access)[agent.pk],
         "proposals": list_proposals(agent.participant, request.access),
     }
     return render(request, "agents/_agent.html" if request.htmx else "agents/agent.html", page)
-
-
-def _program_heard_at(agent: Agent) -> datetime | None:
-    """None for one that is answered for here, too."""
-    return programs_heard_at([agent.participant_id]).get(agent.participant_id) if agent.answers_itself else None
 
 
 class RunsForm(forms.Form):

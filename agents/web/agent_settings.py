@@ -15,6 +15,7 @@ from agents.agent.models import MAX_PERMISSION_MINUTES, MAX_RUN_MINUTES, Agent, 
 from agents.agent.services import deactivate_agent, reactivate_agent, set_trust_level, update_agent
 from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
 from agents.agent.trust import TRUST_LEVELS
+from agents.runs.presence import read_presences
 from agents.statistics.statistics import agent_acceptance
 from agents.web.access import access_agent, check_may
 from openvibe.base.forms import ServiceForm
@@ -47,9 +48,8 @@ class PlaceForm(ServiceForm):
         channels = open_channels(request.access)
         endpoints = Endpoint.objects.filter(workspace=request.workspace)
         self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
-        self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
-        if "fallback" in self.fields:
-            self.fields["fallback"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
+        for name in {"endpoint", "fallback"} & self.fields.keys():
+            self.fields[name].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
 
 
 class SettingsForm(PlaceForm):
@@ -170,8 +170,12 @@ def agents(request: WorkspaceRequest) -> HttpResponse:
         messages.success(request, f"{agent} {words}.")
         return redirect("settings-agents", request.workspace.slug)
     default = Endpoint.objects.filter(workspace=request.workspace, is_default=True).first()
-    listed_agents = rows.annotate(channel_count=Count("participant__channel_memberships"))
-    page = {"agents": listed_agents.order_by("-participant__is_active", "participant__name", "pk"), "default": default}
+    counted_agents = rows.annotate(channel_count=Count("participant__channel_memberships"))
+    listed_agents = list(counted_agents.order_by("-participant__is_active", "participant__name", "pk"))
+    presences = read_presences(listed_agents, request.access)
+    for agent in listed_agents:
+        agent.presence = presences[agent.pk]  # type: ignore[attr-defined]  # for the template
+    page = {"agents": listed_agents, "default": default}
     return render(request, "agents/settings_agents.html", page)
 
 

@@ -20,6 +20,8 @@ from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.registers import Register
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
+CONNECTED_SECONDS = 180
+"""A program whose token was not heard for so long is not connected: one that listens is noted once a minute."""
 INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
 
 
@@ -51,6 +53,9 @@ class CallerAccess(Protocol):
 
 PARTICIPANT_ACCESS: Register[Callable[[Any], CallerAccess | None]] = Register("openvibe.api.auth.PARTICIPANT_ACCESS")
 """What a token's participant (the row that `Token.participant` refers to) may see now; None for nothing any more."""
+
+PROGRAM_HEARD: Register[Callable[[Any], None]] = Register("openvibe.api.auth.PROGRAM_HEARD")
+"""What is to be done when a participant's token is heard that was not, for CONNECTED_SECONDS or ever."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,8 @@ def authenticate_token(secret: str) -> Caller | None:
     now = timezone.now()
     if token.last_used_at is None or now - token.last_used_at >= LAST_USED_INTERVAL:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)
+        if token.last_used_at is None or now - token.last_used_at >= timedelta(seconds=CONNECTED_SECONDS):
+            PROGRAM_HEARD.only()(participant)
     return Caller(participant=participant, access=access, scopes=frozenset(token.scopes), token=token)
 
 

@@ -72,6 +72,17 @@ VALUES: Final[dict[str, Any]] = {
     "CallRule.pattern": "pytest *",
     "CallRule.effect": "allow",
     "CallRule.thread": None,
+    "JoinCode.code": "7K3M-QX2P-9RTD",
+    "JoinCode.line": "uvx --from https://vibe.example/client/openvibe_client-0.1.0-py3-none-any.whl openvibe join "
+    "7K3M-QX2P-9RTD --url https://vibe.example -- claude",
+    "JoinCode.pip_line": "pip install https://vibe.example/client/openvibe_client-0.1.0-py3-none-any.whl && "
+    "openvibe join 7K3M-QX2P-9RTD --url https://vibe.example -- claude",
+    "JoinCode.expires_at": LATER,
+    "Joined.url": "https://vibe.example",
+    "Joined.token": "ovk_…",
+    "Joined.workspace": "willow",
+    "Joined.permission_minutes": 15,
+    "Joined.run_minutes": 240,
     "Soul.number": 1,
     "Soul.source": SOUL,
     "Soul.content": {

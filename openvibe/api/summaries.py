@@ -4,6 +4,8 @@ from typing import Final
 
 SUMMARIES: Final[dict[str, str]] = {
     "agents_apply_feedback": "Make a rule of an agent's SOUL from feedback",
+    "agents_create": "Make an agent",
+    "agents_create_join_code": "Make a code for an agent's program to join with",
     "agents_create_rule": "Make a rule about an agent's own calls",
     "agents_delete_rule": "Delete a rule about an agent's own calls",
     "agents_get": "Get an agent",
@@ -62,6 +64,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "imports_dismiss_notes": "Put away what your inbox says of imports",
     "imports_get": "Read one import and its account",
     "imports_list": "List imports of conversations",
+    "join_create": "Exchange a code for a token",
     "knowledge_accept": "Accept a suggested entry",
     "knowledge_archive": "Archive an entry",
     "knowledge_create": "Create an entry",

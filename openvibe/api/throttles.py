@@ -1,7 +1,10 @@
-"""Limits of calls a minute per token, counted in the database: the same for every process and machine."""
+"""Limits of calls a minute per token or address, counted in the database: the same for every process and machine."""
 
+import hashlib
+import ipaddress
 from dataclasses import dataclass
 
+from allauth.account.adapter import get_adapter
 from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
@@ -56,3 +59,32 @@ class CallerThrottle(BaseThrottle):
 
     def wait(self) -> float | None:
         return float(self.rate_limit.reset) if self.rate_limit else None
+
+
+class AddressThrottle(BaseThrottle):
+    """A limit for calls that nobody signed: so many a minute from one address, or from one network of IPv6."""
+
+    calls_per_minute = 20
+    seconds_left: float | None = None
+
+    def allow_request(self, request: Request, view: object) -> bool:
+        address = network_of(get_adapter(request).get_client_ip(request))
+        subject = f"from:{hashlib.sha256(address.encode()).hexdigest()[:32]}"
+        call_count, reset = fetch_prepared(COUNT_CALL, [subject])[0]
+        self.seconds_left = float(max(1, min(WINDOW_SECONDS, reset)))
+        return bool(call_count <= self.calls_per_minute)
+
+    def wait(self) -> float | None:
+        return self.seconds_left
+
+
+def network_of(address: str) -> str:
+    """The address; of one of IPv6 its /64, which is one customer's. What is no address stays as it is."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return address
+    mapped = parsed.ipv4_mapped
+    return str(mapped or ipaddress.ip_network((parsed, 64), strict=False))

@@ -38,6 +38,15 @@ const refreshSidebar = oneAtATime(async () => {
 });
 const sidebarSoon = spread(refreshSidebar, 400, 5000);
 
+/** Who works where is fetched by itself, and by pages that somebody looks at: answers begin and end all the time. */
+const refreshWork = oneAtATime(async () => {
+  const place = one("#at-work");
+  if (!place || document.visibilityState !== "visible") return;
+  const response = await getFragment(`${workspace}at-work/`).catch(() => null);
+  if (isAnswered(response, workSoon) && place.isConnected && !place.contains(document.activeElement)) place.innerHTML = await response.text();
+});
+const workSoon = spread(refreshWork, 300, 3000);
+
 /** One may write here now, or no longer: then what was typed meanwhile stays. */
 function onComposerChanged(fresh) {
   const reason = one(".composer-closed", fresh)?.textContent.trim();
@@ -168,8 +177,9 @@ const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 
 /** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */
 function refreshWhatIsMeant(event) {
-  const shows = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"]`);
+  const shows = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"], [data-refresh] .presence`);
   if (event.kind === "run_changed" && shows) partsSoon();  // what an agent replied is shown once it is whole
+  if (event.kind === "run_changed") workSoon();
   if (IN_THREADS.includes(event.kind)) return;
   const isTold = event.thread || event.kind !== "read_changed"; // all was marked as read: of no channel in particular
   if (!isTold || (!["message_posted", "read_changed", "dive_changed", "saved_changed"].includes(event.kind) && !event.new)) sidebarSoon();
@@ -207,6 +217,7 @@ function lookForNews() {
 }
 
 export function start() {
+  document.addEventListener("visibilitychange", workSoon);
   stream.start({ onEvent, lookForNews });
   document.addEventListener("toggle", onMenuClosed, true);
 }

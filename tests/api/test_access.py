@@ -280,6 +280,11 @@ ROWS = {
         "context/assemble/", "prompt", 200, {"dora": 403}, {"thread": "{thread}", "task": "mention"}, refused_first=True
     ),
     "GET api-agents": Row("agents/", lists="agent"),
+    "POST api-agents": Row(
+        "agents/", status=201, but=OTHERS | {"ben": 403}, body={"name": "Reed", "purpose": "Reviews the shop"}
+    ),
+    "POST api-join-codes": Row("agents/{agent}/join-codes/", "agent", 409, OTHERS | {"l1": 403}, {"command": "goose"}),
+    "POST api-join": Row("join/", public=True, status=400, body={"code": "7K3M-QX2P-9RTD"}),
     "GET api-agent": Row("agents/{agent}/", "agent"),
     "PATCH api-agent": Row("agents/{agent}/", "agent", 200, OTHERS | {"l1": 403}, {"level": 2, "note": "Good answers"}),
     "GET api-agent-cache": Row("agents/{agent}/cache/", "agent"),

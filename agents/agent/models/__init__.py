@@ -12,6 +12,7 @@ from agents.agent.models.agent import (
 from agents.agent.models.archive_export import EXPORTS, WorkspaceExport
 from agents.agent.models.client_turn import ClientConversation, ClientTurn
 from agents.agent.models.entry_erasure import EntryErasure
+from agents.agent.models.join_code import JoinCode
 from agents.agent.models.mcp import McpServer, McpTool
 from agents.agent.models.permission import AgentPlan, CallRule, Permission
 from agents.agent.models.run import (
@@ -41,6 +42,7 @@ __all__ = [
     "Effort",
     "EntryErasure",
     "HeardMessage",
+    "JoinCode",
     "KnowledgeUse",
     "LoadedSkill",
     "McpServer",

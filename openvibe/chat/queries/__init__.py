@@ -14,6 +14,7 @@ from openvibe.chat.models import (
     visible_threads,
 )
 from openvibe.chat.pages import Piece, bearing_pieces, page_word, paged_text
+from openvibe.chat.queries.at_work import AtWork, read_at_work
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
     HIT_END,
@@ -85,6 +86,7 @@ __all__ = [
     "MAX_COUNTED_MENTIONS",
     "AccessQuery",
     "AgentDraft",
+    "AtWork",
     "ImportNote",
     "MessageHit",
     "MessageQuery",
@@ -153,6 +155,7 @@ __all__ = [
     "participants_known_to",
     "participants_nameable_by",
     "quote_notes",
+    "read_at_work",
     "read_attachment",
     "read_channel_unread",
     "read_link_previews",

@@ -7,7 +7,9 @@ from functools import cache
 
 from psycopg import sql
 
+from openvibe.api.auth import CONNECTED_SECONDS
 from openvibe.chat.models import visibility_of
+from openvibe.chat.queries.at_work import MAX_AT_WORK, SELECT_AT_WORK, AtWork, at_work_from
 from openvibe.chat.queries.unread import with_unread
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
@@ -51,7 +53,7 @@ SELECT to_json(ARRAY(
         SELECT r.reply_id FROM agents_run r JOIN chat_thread t ON t.id = r.thread_id
         WHERE r.agent_id = a.id AND r.state IN ('reading', 'writing') AND r.reply_id IS NOT NULL
         AND t.channel_id = ANY(%(channels)s::bigint[]) ORDER BY r.reply_id
-    ), k.label)
+    ), k.label, a.answers_itself AND NOT {is_connected})
     FROM known k JOIN agents_agent a ON a.participant_id = k.id WHERE k.kind = 'agent' ORDER BY k.name, k.id
 )), to_json(ARRAY(
     SELECT json_build_array(k.id, k.handle, k.name, NULL, EXISTS (
@@ -63,8 +65,19 @@ SELECT to_json(ARRAY(
     SELECT json_build_array(w.slug, w.name)
     FROM workspaces_workspace w JOIN workspaces_member b ON b.workspace_id = w.id
     WHERE b.user_id = %(user)s AND b.removed_at IS NULL ORDER BY w.name, w.id
-))
+)), to_json(ARRAY({at_work}))
 """
+
+_IS_CONNECTED = """(EXISTS (
+    SELECT FROM api_token h WHERE h.participant_id = k.id
+    AND h.last_used_at > now() - make_interval(secs => %(connected)s)
+) OR EXISTS (
+    SELECT FROM webhooks_webhook h
+    WHERE h.participant_id = k.id AND h.state = 'active' AND h.failing_since IS NULL AND EXISTS (
+        SELECT FROM webhooks_delivery d WHERE d.webhook_id = h.id AND d.state = 'delivered'
+    )
+))"""
+"""Whether the program of an agent elsewhere is there, as `agents.runs.presence` has it."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,8 @@ class SidebarDirect:
 @dataclass(frozen=True)
 class SidebarParticipant:
     """Somebody active whom the asker knows: a guest knows only those of her channels. `level` is an agent's;
-    `is_here`: a page of theirs is open; `replies`: ids of those that an agent is writing where the asker reads."""
+    `is_here`: a page of theirs is open; `replies`: ids of those that an agent is writing where the asker reads;
+    `is_away`: an agent that a program elsewhere answers for, and the program is not connected."""
 
     pk: int
     handle: str
@@ -113,6 +127,7 @@ class SidebarParticipant:
     picture_version: str = ""
     label: str = ""
     replies: tuple[int, ...] = ()
+    is_away: bool = False
 
     @property
     def is_agent(self) -> bool:
@@ -140,6 +155,7 @@ class Sidebar:
     agents: tuple[SidebarParticipant, ...]
     people: tuple[SidebarParticipant, ...]
     workspaces: tuple[SidebarWorkspace, ...]
+    at_work: tuple[AtWork, ...] = ()
 
 
 def read_sidebar(access: Access, user_id: int) -> Sidebar:
@@ -154,21 +170,31 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         "max_people": MAX_PEOPLE,
         "max_direct": MAX_DIRECT,
         "presence": PRESENCE_SECONDS,
+        "connected": CONNECTED_SECONDS,
+        "max_at_work": MAX_AT_WORK,
     }
-    ((channels, direct, agents, people, workspaces),) = fetch_prepared(_sidebar_statement(), values)
+    ((channels, direct, agents, people, workspaces, at_work),) = fetch_prepared(_sidebar_statement(), values)
     return Sidebar(
         tuple(SidebarChannel(*row) for row in channels),
         tuple(SidebarDirect(*row) for row in direct),
         tuple(
-            SidebarParticipant(pk, handle, name, level, picture_version=version, label=label, replies=tuple(replies))
-            for pk, handle, name, level, version, replies, label in agents
+            SidebarParticipant(
+                *(pk, handle, name, level),
+                picture_version=version,
+                label=label,
+                replies=tuple(replies),
+                is_away=is_away,
+            )
+            for pk, handle, name, level, version, replies, label, is_away in agents
         ),
         tuple(SidebarParticipant(*row) for row in people),
         tuple(SidebarWorkspace(*row) for row in workspaces),
+        at_work_from(at_work),
     )
 
 
 @cache
 def _sidebar_statement() -> str:
     is_readable = sql.SQL("t.channel_id = ANY(%(channels)s::bigint[])")
-    return with_unread(_SELECT_SIDEBAR, asker="%(asker)s", channel="c.id", is_readable=is_readable)
+    statement = _SELECT_SIDEBAR.replace("{at_work}", SELECT_AT_WORK).replace("{is_connected}", _IS_CONNECTED)
+    return with_unread(statement, asker="%(asker)s", channel="c.id", is_readable=is_readable)

@@ -12,7 +12,14 @@ from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat import services
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
-from openvibe.chat.queries import Show, list_inbox_threads, list_unread_threads, message_preview, messages_mentioning
+from openvibe.chat.queries import (
+    Show,
+    list_inbox_threads,
+    list_unread_threads,
+    message_preview,
+    messages_mentioning,
+    read_at_work,
+)
 from openvibe.chat.web.live import PageFrames
 from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number, thread_list_context
 from openvibe.chat.wiring import FIRST_STEPS, INBOX_NOTES, FirstStep
@@ -101,6 +108,14 @@ def mentions(request: WorkspaceRequest) -> HttpResponse:
 def sidebar(request: WorkspaceRequest) -> HttpResponse:
     """The sidebar again, after something changed."""
     return render(request, "chat/_sidebar.html")
+
+
+@workspace_view
+@require_safe
+def at_work(request: WorkspaceRequest) -> HttpResponse:
+    """The list of who works where, after an answer was begun or ended."""
+    page = {"at_work": read_at_work(request.access), "slug": request.workspace.slug}
+    return render(request, "chat/_at_work.html", page)
 
 
 MAX_SHOWN_THREADS = 4

@@ -27,6 +27,7 @@ urlpatterns = [
     path("saved/", saved_messages.saved, name="saved"),
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
+    path("at-work/", inbox.at_work, name="at-work"),
     path("direct/", direct_messages.direct_message, name="direct-message"),
     path("previews/", quotes.link_previews, name="link-previews"),
     path("read/", inbox.read_all, name="read-all"),
