@@ -1,4 +1,4 @@
-"""The page Connect an agent in a real browser: a form, one line, a program that joins with its code, and its first words."""
+"""The page Connect an agent in a real browser: a form, one line, a program that joins, and its first words."""
 
 import json
 import re
