@@ -202,7 +202,7 @@ def _shown(words: str, limit: int) -> str:
 
 
 def _closed_reason(agent: Agent, handle: str) -> Conflict | None:
-    """The reason why no program can join as the agent now; None where one can."""
+    """Returns why no program can join as the agent now; None where one can."""
     if not agent.is_active:
         return Conflict(
             f"@{handle} is deactivated. Have an owner or admin bring it back, then make a fresh code.",
