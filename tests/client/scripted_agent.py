@@ -150,6 +150,19 @@ class ScriptedAgent:
         other = await self.ask(session, command="rm -r roses")
         await self.say(session, f"Chose {first}, {second}, {other}.")
 
+    async def endless(self, session: str) -> None:
+        await self.say(session, f"Chose {await self.ask(session, command='ls ' + 'roses ' * 4_000)}.")
+
+    async def edits(self, session: str) -> None:
+        """Edits a file in its folder, and one that is elsewhere."""
+        for path in (f"{os.getcwd()}/beds/roses.txt", "/etc/roses.txt"):
+            diff = tool_diff_content(path, "May\n", "March\n")
+            call = ToolCallUpdate(tool_call_id=path, title="Edit", kind="edit", content=[diff])
+            options = [PermissionOption(option_id=name, name=name, kind=kind) for name, kind in USUAL]
+            answered = await self.client.request_permission(session, call, options)
+            self.log("outcome", outcome=getattr(answered.outcome, "option_id", "cancelled"))
+        await self.say(session, "Edited.")
+
     async def strange(self, session: str) -> None:
         """Options that the protocol does not know, which the SDK would not send."""
         params = {

@@ -42,7 +42,7 @@ def serve() -> Iterator[Serve]:
     servers = ExitStack()
 
     def start(**answers: list[Any]) -> Script:
-        usual: dict[str, list[Any]] = {"GET me": [ME], "GET reed": [{"answers_itself": True}]}
+        usual: dict[str, list[Any]] = {"GET me": [ME], "GET reed": [{"answers_itself": True, "run_minutes": 240}]}
         usual["GET runs"] = [{"results": [], "next": None}]
         script = Script({**usual, **{name.replace("_", " "): given for name, given in answers.items()}})
 
@@ -196,7 +196,7 @@ def ask(script: Script) -> Any:
 
 
 def test_words_whose_answer_was_lost_are_sent_again_from_where_they_were(serve: Serve) -> None:
-    written = {"state": "writing", "reply": 6, "length": 3}
+    written = {"state": "writing", "reply": 6, "length": 3, "interrupt": False}
     script = serve(POST_runs=[DROP, (201, RUN)], PATCH_reply=[DROP, written], POST_finish=[{**RUN, "state": "done"}])
     with ask(script).answer() as reply:
         reply.write("In ")
@@ -216,7 +216,7 @@ def test_steps_are_told_once_and_changed_under_their_key(serve: Serve) -> None:
     script = serve(
         POST_runs=[(201, RUN)],
         POST_steps=[DROP, (201, {}), (200, {}), over],
-        PATCH_reply=[{"state": "reading", "reply": None, "length": 0}],
+        PATCH_reply=[{"state": "reading", "reply": None, "length": 0, "interrupt": False}],
         POST_finish=[{**RUN, "state": "stopped"}],
     )
     with ask(script).answer() as reply:
@@ -253,7 +253,7 @@ def test_what_is_answered_already_is_passed_over(serve: Serve, code: str) -> Non
 def test_an_exception_is_told_and_goes_on(serve: Serve) -> None:
     script = serve(
         POST_runs=[(201, RUN)],
-        PATCH_reply=[{"state": "writing", "reply": 6, "length": 3}],
+        PATCH_reply=[{"state": "writing", "reply": 6, "length": 3, "interrupt": False}],
         POST_finish=[{**RUN, "state": "failed"}],
     )
     reply = ask(script).answer()

@@ -3,6 +3,7 @@
 import json
 import os
 import plistlib
+import re
 import signal
 import subprocess
 import sys
@@ -11,16 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from agents.connect.client_wheel import read_client_wheel
 from openvibe_client.cli import main
 from openvibe_client.host import read_agents
+from openvibe_client.http import VERSION
 from openvibe_client.join import BadUsage, find_joined, install_service
 from openvibe_client.known import find_launch, known_commands
-from tests.client.shim import shim_before
 from tests.client.test_connections import Serve, serve
 from tests.operations.processes import PATIENCE, wait_until
 
 __all__ = ["serve"]
-JOINED = {"url": "", "token": "ovk_secret", "handle": "reed", "name": "Reed", "workspace": "Willow"}
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -33,27 +35,6 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
     signal.signal(signal.SIGTERM, before[0])
     signal.signal(signal.SIGINT, before[1])
-
-
-def test_a_code_becomes_a_private_token_and_the_agent_runs(
-    serve: Serve, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = serve(GET_events=[b"id: 6\n: open\n\nevent: gone\ndata: {}\n\n"])
-    with shim_before(script.url) as shim:
-        shim.joined = {**JOINED, "url": shim.url}
-        words = ["--url", shim.url, "--plain", "--", "cat"]
-        assert main(["join", "CODE", *words]) == 1, "the script's token may not listen in the end"
-        assert "@reed listens, and answers with cat." in capsys.readouterr().err
-        (kept,) = (home / ".config" / "openvibe" / "agents").iterdir()
-        assert json.loads(kept.read_text()) == {"url": shim.url, "token": "ovk_secret", "handle": "reed"}
-        assert (kept.stat().st_mode & 0o077, kept.parent.stat().st_mode & 0o077) == (0, 0)
-        assert "Authorization" not in shim.joining_headers
-        assert script.headers("GET me")[-1]["Authorization"] == "Bearer ovk_secret"
-
-        assert main(["join", "CODE", *words]) == 1
-        assert "This code was used. Make a new one" in capsys.readouterr().err
-        assert main(["run", "--as", "reed", "--plain", "--", "cat"]) == 1, "it knows where, and who it is"
-        assert "@reed listens" in capsys.readouterr().err
 
 
 def test_an_agent_of_two_workspaces_is_asked_which(home: Path) -> None:
@@ -96,6 +77,30 @@ def test_a_service_is_the_persons_own_and_says_what_it_did(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(BadUsage, match="never for root"):
         install_service("reed", words, "https://vibe.example", tmp_path, log.append)
+
+
+def test_a_service_of_one_that_uvx_took_takes_the_servers_wheel_by_its_full_name(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("uvx", "systemctl"):
+        (home / name).write_text("#!/bin/sh\n")
+        (home / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys, "prefix", "/home/ana/.cache/uv/archive-v0/x")
+    install_service("reed", ["--", "claude"], "https://vibe.example/", tmp_path, print)
+    unit = (home / ".config" / "systemd" / "user" / "openvibe-reed.service").read_text()
+    wheel = f"https://vibe.example/client/{read_client_wheel().filename}"
+    assert f"ExecStart={home}/uvx --from {wheel} openvibe run --as reed" in unit
+
+
+def test_the_pages_name_the_wheel_as_it_is() -> None:
+    filename = read_client_wheel().filename
+    assert filename == f"openvibe_client-{VERSION}-py3-none-any.whl"
+    for page in ("docs/client.md", "docs/agent-developers.md", "client/README.md"):
+        named = re.findall(r"openvibe_client-[\w.-]+\.whl", (ROOT / page).read_text(encoding="utf-8"))
+        assert set(named) == {filename}, page
 
 
 @pytest.mark.parametrize(

@@ -11,22 +11,20 @@ ALL = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 
 @pytest.mark.parametrize(
-    ("state", "scope", "offered", "chosen"),
+    ("state", "offered", "chosen"),
     [
-        ("allowed", "once", ALL, "allow_once"),
-        ("allowed", "always", ALL, "allow_once"),
-        ("allowed", "always", ("allow_always", "reject_once"), "allow_always"),
-        ("allowed", "once", ("allow_always", "reject_once"), "cancelled"),
-        ("allowed", "once", (), "cancelled"),
-        ("denied", "once", ALL, "reject_once"),
-        ("denied", "always", ("allow_once", "reject_always"), "reject_always"),
-        ("denied", "once", ("allow_once", "allow_always"), "cancelled"),
-        ("waiting", "", ALL, "reject_once"),
+        ("allowed", ALL, "allow_once"),
+        ("allowed", ("allow_always", "reject_once"), "cancelled"),
+        ("allowed", (), "cancelled"),
+        ("denied", ALL, "reject_once"),
+        ("denied", ("allow_once", "reject_always"), "reject_always"),
+        ("denied", ("allow_once", "allow_always"), "cancelled"),
+        ("waiting", ALL, "reject_once"),
     ],
 )
-def test_no_more_is_chosen_than_was_decided(state: str, scope: str, offered: tuple[Any, ...], chosen: str) -> None:
+def test_no_more_is_chosen_than_was_decided(state: str, offered: tuple[Any, ...], chosen: str) -> None:
     options = [PermissionOption(option_id=kind, name=kind, kind=kind) for kind in offered]
-    outcome = choose(options, {**DENIAL, "state": state, "scope": scope}).outcome
+    outcome = choose(options, {**DENIAL, "state": state}).outcome
     assert getattr(outcome, "option_id", "cancelled") == chosen
 
 

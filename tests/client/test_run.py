@@ -18,7 +18,7 @@ PATIENCE = 60.0  # seconds; a deadline for slow machines
 class LongAnswers:
     """Answers one message for as long as it runs."""
 
-    name = "long"
+    name, keeps_sessions = "long", True
 
     def __init__(self) -> None:
         self.begun, self.ended = threading.Event(), threading.Event()

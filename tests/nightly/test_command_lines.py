@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.client.shim import shim_before
 from tests.engines.llm.model_server import Answer, Asked, serving
 from tests.journeys.installation import Installation, installed
 from tests.journeys.test_openvibe_client import CLIENT, MAKE_AGENT, SCOPES
@@ -81,12 +81,12 @@ def test_it_streams_asks_before_it_acts_and_takes_up_its_session(
             return Answer(text="I plant it.", tool_calls=(("call-1", SHELLS[name], shell),))
         return Answer(text="It is remembered." if '"role": "tool"' in text and "and now" in text else "It grows.")
 
-    with serving(script=plants_one_rose) as model, shim_before(served.url) as shim:
+    with serving(script=plants_one_rose) as model:
         env = {
             "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": CLIENT,
             "HOME": str(tmp_path),
-            "OPENVIBE_URL": shim.url,
+            "OPENVIBE_URL": served.url,
             "OPENVIBE_TOKEN": served.token(handle, SCOPES),
             **settings_of(tmp_path, model.base_url),
         }
@@ -96,14 +96,23 @@ def test_it_streams_asks_before_it_acts_and_takes_up_its_session(
             rows = messages(served, token, thread)
             return "\n".join(row["body"] for row in rows if row["author"]["handle"] == handle)
 
+        calls: list[dict[str, Any]] = []
+
+        def allows() -> bool:
+            """Ana allows what waits for her; whether that was all."""
+            for card in served.api("GET", f"approvals/?thread={thread}&state=requested", token)["results"]:
+                calls.append(card["call"]["permission"])
+                served.api("POST", f"approvals/{card['id']}/decide/", token, {"granted": True})
+            return True
+
         thread, _ = ask(served, token, f"@{handle} plant a rose")
         for text, expected in (("", "It grows."), ("and now?", "It is remembered.")):
             if text:
                 served.api("POST", f"threads/{thread}/messages/", token, {"body": f"@{handle} {text}"})
             with subprocess.Popen([*words, "--", name], env=env, stderr=subprocess.PIPE, text=True) as program:
-                wait_until(lambda: expected in said(thread), expected, ANSWER_SECONDS, API_PAUSE)  # noqa: B023
+                wait_until(lambda: allows() and expected in said(thread), expected, ANSWER_SECONDS, API_PAUSE)  # noqa: B023
                 program.terminate()
-        (question,) = shim.asked
-        assert (question["kind"], question["command"]) == ("execute", f"touch {garden}/rose")
+        (call,) = calls
+        assert (call["kind"], call["command"]) == ("execute", f"touch {garden}/rose")
         assert (garden / "rose").exists()
         assert "I plant it." in said(thread)

@@ -22,6 +22,8 @@ from openvibe_client.vibe import Mention
 CANCEL_SECONDS = 10.0
 """How long an agent may take to end its turn once it was told to; then its process is ended."""
 TOOLS_SECONDS = 10.0
+MAX_TOKENS = 100_000_000
+"""The most that the server takes."""
 IDLE_SECONDS = 600.0
 """How long a process is kept for the next message of its thread."""
 END_MESSAGE = "`openvibe run` was ended where it runs."
@@ -35,6 +37,8 @@ LIMITS = {
 class AcpAnswers:
     """Answers messages through `launch.forms`. `answer` may be called from several threads, once a thread of talk."""
 
+    keeps_sessions = True
+
     def __init__(
         self,
         launch: Launch,
@@ -46,7 +50,8 @@ class AcpAnswers:
         at_once: int,
         run_seconds: float,
     ) -> None:
-        self.name, self._launch, self._sessions, self._directory = launch.name, launch, sessions, directory
+        self.name, self._launch, self._sessions = launch.name, launch, sessions
+        self._folder = str((directory or Path.cwd()).resolve())
         self._env = {**launch.env, **env}
         self._tools, self._at_once, self._run_seconds = tools, at_once, run_seconds
         self._form: Sequence[str] = ()
@@ -99,7 +104,7 @@ class AcpAnswers:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _start(self, form: Sequence[str], wait_seconds: float) -> AgentProcess:
-        process = await AgentProcess.start(form, self._env, self._directory, wait_seconds)
+        process = await AgentProcess.start(form, self._env, self._folder, wait_seconds)
         if self._tools is not None:
             self._listings[process] = self._tools.open()
         return process
@@ -132,7 +137,7 @@ class AcpAnswers:
             await process.close()
 
     async def _answer(self, mention: Mention, answer: Answer, *, is_resumed: bool) -> None:
-        turn = Turn(answer)
+        turn = Turn(answer, self._folder)
         answer.on_change = lambda: self.wake(mention.thread)
         self._turns[mention.thread], state = turn, "failed"
         process = None
@@ -160,25 +165,28 @@ class AcpAnswers:
             self._drops = self._loop.create_task(self._drop(thread))
 
     async def _open(self, process: AgentProcess, mention: Mention, turn: Turn, *, is_resumed: bool) -> str:
-        """Opens the thread's session; what it is to be told."""
+        """Opens the thread's session, the kept one where it goes on; what it is to be told."""
         kept, run_before = self._sessions.get(mention.thread, self.name)
         url, listed = self._listings.get(process, ("", None))
-        folder = str((self._directory or Path.cwd()).resolve())
-        was_open = bool(process.session)
-        is_new = await process.open_session(kept, folder, url, self._launch.mode)
+        context = None
+        if not is_resumed:
+            context = await asyncio.to_thread(mention.context, after_run=run_before)
+            kept = kept if context.is_continuation else ""
+        opened_before = process.session
+        if listed is not None:
+            listed.clear()
+        is_new = await process.open_session(kept, self._folder, url, self._launch.mode)
         if is_new and is_resumed:
             raise CommandFailed(NO_RESUMING.format(name=self.name))
-        if listed is not None and not was_open:
+        if listed is not None and process.session != opened_before:
             await self._wait_for_tools(listed, turn)
-        if is_resumed:
-            text = GO_ON
+        if context is None:
             turn.begin_paragraph()
-        else:
-            context = await asyncio.to_thread(mention.context, after_run=None if is_new else run_before)
-            text = context.text
+        elif is_new and context.is_continuation:  # the session is gone
+            context = await asyncio.to_thread(mention.context)
         assert turn.answer.run is not None
         self._sessions.set(mention.thread, self.name, process.session, turn.answer.run["id"])
-        return text
+        return GO_ON if context is None else context.text
 
     async def _wait_for_tools(self, listed: threading.Event, turn: Turn) -> None:
         """Agents that listed the tools with the first turn only are not waited for again."""
@@ -196,13 +204,13 @@ class AcpAnswers:
     async def _converse(self, process: AgentProcess, turn: Turn, text: str) -> dict[str, Any]:
         """Prompts until nobody has said anything more; the usage, for `Answer.finish`."""
         answer, ends_at = turn.answer, time.monotonic() + self._run_seconds
-        usage = {"usage": None, "cached_tokens": 0}
+        usage: dict[str, Any] = {"usage": None, "cached_tokens": None}
         process.turn = turn
         while True:
             process.used_at = time.monotonic()
             response, is_interrupted = await self._prompt(process, turn, text, ends_at)
             for used in [response.usage] if response.usage else turn.usages:
-                _add_usage(usage, used)
+                add_usage(usage, used)
             turn.usages.clear()
             if response.stop_reason in LIMITS:
                 turn.note(LIMITS[response.stop_reason])
@@ -256,12 +264,14 @@ class AcpAnswers:
         return await prompt, is_interrupted
 
 
-def _add_usage(usage: dict[str, Any], reported: Any) -> None:
+def add_usage(usage: dict[str, Any], reported: Any) -> None:
     """Adds what the agent says it used in a prompt. Some count what came from a cache among what they read, others
     apart: their total tells."""
-    cached = (reported.cached_read_tokens or 0) + (reported.cached_write_tokens or 0)
-    is_apart = cached and reported.total_tokens >= reported.input_tokens + reported.output_tokens + cached
-    read, written = usage["usage"] or (0, 0)
-    read += reported.input_tokens + (cached if is_apart else 0)
-    usage["usage"] = (read, written + reported.output_tokens)
-    usage["cached_tokens"] += reported.cached_read_tokens or 0
+    counts = (reported.input_tokens, reported.output_tokens, reported.cached_read_tokens, reported.cached_write_tokens)
+    read, written, cached, stored = (max(0, count or 0) for count in counts)
+    is_apart = cached > read or (cached + stored and reported.total_tokens >= read + written + cached + stored)
+    read += cached + stored if is_apart else 0
+    before = usage["usage"] or (0, 0)
+    usage["usage"] = (min(MAX_TOKENS, before[0] + read), min(MAX_TOKENS, before[1] + written))
+    if reported.cached_read_tokens is not None:
+        usage["cached_tokens"] = min(usage["usage"][0], (usage["cached_tokens"] or 0) + cached)

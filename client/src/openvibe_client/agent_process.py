@@ -29,7 +29,8 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from openvibe_client.failure import CommandFailed, failure_of
+from openvibe_client.failure import CommandFailed, end_of, failure_of
+from openvibe_client.http import VERSION
 from openvibe_client.tools import ADDRESS
 from openvibe_client.turn import Turn, model_of
 
@@ -51,7 +52,6 @@ class Lines:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer, self.skipped_bytes = reader, writer, 0
-        self.has_spoken = False
 
     async def send(self, message: dict[str, Any]) -> None:
         self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
@@ -62,7 +62,6 @@ class Lines:
             with suppress(ValueError, RecursionError):
                 message = json.loads(line)
                 if isinstance(message, dict) and message.get("jsonrpc") == "2.0":
-                    self.has_spoken = True
                     return _without_unknown_options(message)
         return None
 
@@ -120,22 +119,15 @@ class AgentProcess:
 
     @classmethod
     async def start(
-        cls, words: Sequence[str], env: Mapping[str, str], directory: Path | None, wait_seconds: float
+        cls, words: Sequence[str], env: Mapping[str, str], folder: str, wait_seconds: float
     ) -> "AgentProcess":
         """A process that answered `initialize` in time. Raises NoProtocol, OSError."""
         pipe = asyncio.subprocess.PIPE
         started = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env=env,
-            cwd=directory,
-            start_new_session=True,
-            limit=1_000_000,
+            *words, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=folder, start_new_session=True, limit=1_000_000
         )
         process = cls(started)
-        own = Implementation(name="openvibe", title="OpenVibe", version="0.1.0")
+        own = Implementation(name="openvibe", title="OpenVibe", version=VERSION)
         try:
             asked = process._connection.initialize(PROTOCOL_VERSION, ClientCapabilities(), own)
             initialized = await asyncio.wait_for(asked, wait_seconds)
@@ -232,10 +224,7 @@ class AgentProcess:
         code = self._process.returncode
         if code is None:
             return failure_of("It broke off its connection.", self.errors)
-        name = f"signal {-code}"
-        with suppress(ValueError):
-            name = signal.Signals(-code).name
-        return failure_of(f"It ended with exit code {code}." if code >= 0 else f"It was ended by {name}.", self.errors)
+        return failure_of(end_of("It", code), self.errors)
 
     async def close(self) -> None:
         """Ends it and everything it started."""

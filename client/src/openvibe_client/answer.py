@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from openvibe_client.http import ApiError, backoff_seconds
+from openvibe_client.http import PATIENT_TRIES, TRIES, ApiError, backoff_seconds
 from openvibe_client.schema import PromptMessage, Run
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ MAX_STEP_CHARACTERS = 20_000
 """The most characters of what a step says, was asked and answered; a thought may be as long as a reply."""
 NO_ANSWER_CODES = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "deleted", "not_found")
 """Codes that say that nobody waits for an answer: it is there, or it may not be given (any more)."""
-PATIENCE_SECONDS = 60.0
-"""How long the end of a reply is told to a server that is away: by then it takes the agent for silent."""
 SEND_SECONDS = 0.3
 """Seconds between two sendings of words."""
 SIGN_OF_LIFE_SECONDS = 2.0
@@ -51,8 +49,8 @@ class Answer:
     when that is so, or the answer is over.
     """
 
-    def __init__(self, mention: "Mention", *, on_end: Callable[[], None] | None = None, run: Run | None = None) -> None:
-        """`run`: one that is under way, whose reply is written on."""
+    def __init__(self, mention: "Mention", *, run: Run | None = None) -> None:
+        """`run`: one that a process which is no more has begun (its `id` and `attempt`), to be gone on with."""
         self.mention = mention
         self.run: Run | None = run
         self.state = ""
@@ -60,9 +58,10 @@ class Answer:
         self.on_change: Callable[[], None] | None = None
         self.reply: int | None = None
         self.error: ApiError | None = None
-        self._api, self._on_end = mention.vibe.api, on_end
+        self._api = mention.vibe.api
         self._words, self._sent = "", 0
-        self._lock, self._has_news, self._is_closing = threading.Lock(), threading.Event(), threading.Event()
+        self._lock, self._asking = threading.Lock(), threading.Lock()
+        self._has_news, self._is_closing = threading.Event(), threading.Event()
         self._sender = threading.Thread(target=self._send_until_closed, name="openvibe-answer", daemon=True)
 
     def __enter__(self) -> "Answer":
@@ -98,12 +97,13 @@ class Answer:
         Where there is nothing to answer (any more), the answer is over. Raises ApiError for what an operator must mend.
         """
         failures = 0
-        if self.run is not None and self.run.get("reply"):
-            self._words = str(self._api.call("GET", f"messages/{self.run['reply']}/")["body"])
-            self._sent = len(self._words)
-        while self.run is None:
+        while not self.state:
             try:
-                self.run = self._api.call("POST", "runs/", {"message": self.mention.id}, is_repeatable=True)
+                if self.run is not None:
+                    self._resume(self.run)
+                else:
+                    self.run = self._api.call("POST", "runs/", {"message": self.mention.id}, is_repeatable=True)
+                    self.state = self.run["state"]
             except ApiError as error:
                 if error.code != "being_written" and not error.is_away:
                     self._end_with(error)
@@ -112,8 +112,15 @@ class Answer:
                     raise
                 time.sleep(backoff_seconds(failures, longest=5.0))
                 failures += 1
-        self.state = self.run["state"]
         self._sender.start()
+
+    def _resume(self, kept: Run) -> None:
+        """Goes on with a run as its next attempt, after the words that stand there."""
+        state = self._api.call("POST", f"runs/{kept['id']}/resume/", {"attempt": kept["attempt"]})
+        self.run, self.reply = {**kept, "attempt": state["attempt"]}, state["reply"]
+        if self.reply is not None:
+            self._words = str(self._api.call("GET", f"messages/{self.reply}/")["body"])
+        self._sent, self.state = len(self._words), state["state"]
 
     def write(self, words: str) -> None:
         """Adds words to the reply. Raises Stopped when nobody waits for them, ApiError when the token is no more."""
@@ -129,6 +136,11 @@ class Answer:
             raise self.error
         if self.is_over:
             raise Stopped
+
+    def look(self) -> None:
+        """Hears now, and not with the next sign of life, whether people want no more."""
+        with suppress(ApiError):
+            self._send("")
 
     def step(
         self,
@@ -157,61 +169,50 @@ class Answer:
         limits = {"text": MAX_CHARACTERS if kind == "thought" else MAX_STEP_CHARACTERS, "tool": 100}
         bounded = {name: _storable(each)[: limits.get(name, MAX_STEP_CHARACTERS)] for name, each in texts.items()}
         step = {"kind": kind, "key": key or uuid.uuid4().hex, "state": state, "seconds": seconds, **bounded}
-        self.tell("POST", "steps/", step, {"tool_kind": tool_kind, "files": list(files)[:50]})
+        self.tell("POST", "steps/", {**step, "tool_kind": tool_kind, "files": list(files)[:50]})
         return str(step["key"])
 
-    def tell(
-        self, method: str, path: str, body: dict[str, Any] | None = None, newer: dict[str, Any] | None = None
-    ) -> Any:
-        """A call of this run's: `answer.tell("PUT", "plan/", {"entries": […]})`. Fields of `newer` that say something
-        go along, and are left out for a server that does not know them. Raises Stopped when nobody waits any more,
-        ApiError."""
+    def tell(self, method: str, path: str, body: dict[str, Any] | None = None, *, tries: int = TRIES) -> Any:
+        """A call of this run's: `answer.tell("PUT", "plan/", {"entries": […]})`. Raises Stopped when nobody waits any
+        more, ApiError."""
         self.check()
         assert self.run is not None
         told = None if method == "GET" else {"attempt": self.run["attempt"], **(body or {})}
         try:
-            return self._call_newer(method, f"runs/{self.run['id']}/{path}", told, newer or {})
+            return self._api.call(method, f"runs/{self.run['id']}/{path}", told, is_repeatable=True, tries=tries)
         except ApiError as error:
-            if error.code in NO_ANSWER_CODES and not (error.status == 404 and self._is_there()):
+            if error.code in NO_ANSWER_CODES:
                 self._end_with(error)
                 raise Stopped from None
             raise
 
-    def _call_newer(self, method: str, path: str, body: dict[str, Any] | None, newer: dict[str, Any]) -> Any:
-        added = {name: value for name, value in newer.items() if value}
-        try:
-            return self._api.call(method, path, {**(body or {}), **added} if added else body, is_repeatable=True)
-        except ApiError as error:
-            if error.status != 400 or not added:
-                raise
-            return self._api.call(method, path, body, is_repeatable=True)
-
     def heard(self) -> list[PromptMessage]:
         """What people said in the thread since the context, or since this was asked last; each once. They are told
-        that they were heard. Nothing from a server that is older than this."""
-        gives_up_at, answered = time.monotonic() + PATIENCE_SECONDS, None
-        while answered is None:
-            try:
-                answered = self.tell("POST", "heard/")
-            except ApiError as error:
-                if error.status == 404:
-                    return []
-                if not error.is_away or time.monotonic() > gives_up_at:
-                    raise
-        self.is_interrupted = False
-        return list(answered["messages"])
+        that they were heard."""
+        told: list[PromptMessage] = []
+        with self._asking:  # else an answer from before may say once more that they interrupt
+            while messages := self.tell("POST", "heard/", tries=PATIENT_TRIES)["messages"]:  # long talk comes in parts
+                told += messages
+            self.is_interrupted = False
+        return told
 
     def finish(
-        self, words: str | None = None, *, model: str = "", usage: tuple[int, int] | None = None, cached_tokens: int = 0
+        self,
+        words: str | None = None,
+        *,
+        model: str = "",
+        usage: tuple[int, int] | None = None,
+        cached_tokens: int | None = None,
     ) -> None:
         """Ends the reply; `words` replace what was written. `usage`: tokens read and written; of those read,
-        `cached_tokens` were read from a cache. Raises ApiError."""
+        `cached_tokens` came from a cache. What is not known the server counts. Raises ApiError."""
         self._close()
         words = self._words if words is None else _storable(words)
         if len(words) >= MAX_CHARACTERS:
             words = words[: MAX_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
-        tokens = {} if usage is None else {"input_tokens": usage[0], "output_tokens": usage[1]}
-        self._end({"body": words, "model": model[:120], **tokens}, {"cached_tokens": cached_tokens})
+        read, written = usage or (None, None)
+        tokens = {"input_tokens": read, "output_tokens": written, "cached_tokens": cached_tokens}
+        self._end({"body": words, "model": model[:120], **tokens})
 
     def fail(self, reason: str, details: str = "") -> None:
         """Ends the reply as failed, with the reason for people to read, and after an empty line what else is known of
@@ -223,16 +224,12 @@ class Answer:
         error = f"{reason}\n\n{details}".strip() if details else reason
         self._end({"error": _storable(error)[:MAX_REASON_CHARACTERS]})
 
-    def _end(self, body: dict[str, object], newer: dict[str, Any] | None = None) -> None:
+    def _end(self, body: dict[str, object]) -> None:
         if self.run is None or self.is_over:
             return
-        fields = {"attempt": self.run["attempt"], **body}
-        gives_up_at = time.monotonic() + PATIENCE_SECONDS
+        call = ("POST", f"runs/{self.run['id']}/finish/", {"attempt": self.run["attempt"], **body})
         try:
-            ended: Run | None = None
-            while ended is None:
-                ended = self._tell_end(fields, newer or {}, gives_up_at)
-            self.state = ended["state"]
+            self.state = self._api.call(*call, is_repeatable=True, tries=PATIENT_TRIES)["state"]
         except ApiError as error:
             if error.code == "empty":
                 self.fail("It answered nothing.")
@@ -240,17 +237,6 @@ class Answer:
             self._end_with(error)
             if error.code not in NO_ANSWER_CODES:
                 raise
-
-    def _tell_end(self, fields: dict[str, object], newer: dict[str, Any], gives_up_at: float) -> Run | None:
-        """The run, over; None while the server is away."""
-        assert self.run is not None
-        try:
-            ended: Run = self._call_newer("POST", f"runs/{self.run['id']}/finish/", fields, newer)
-        except ApiError as error:
-            if not error.is_away or time.monotonic() > gives_up_at:
-                raise
-            return None
-        return ended
 
     def _close(self) -> None:
         """The sender ends; what it has not sent goes with the end of the reply."""
@@ -278,27 +264,20 @@ class Answer:
                 self._has_news.set()
             self._is_closing.wait(backoff_seconds(failures, longest=5.0) if failures else SEND_SECONDS)
         self._api.close()
-        for tell in (self._on_end, self.on_change) if self.is_over else ():
-            if tell is not None:
-                tell()
+        if self.is_over and self.on_change is not None:
+            self.on_change()
 
     def _send(self, words: str) -> None:
         assert self.run is not None
         body = {"attempt": self.run["attempt"], "offset": self._sent, "body": words}
-        progress: Any = self._api.call("PATCH", f"runs/{self.run['id']}/reply/", body, is_repeatable=True, tries=1)
-        self._sent += len(words)
-        self.reply, self.state = progress["reply"], progress["state"]
-        if progress.get("interrupt") and not self.is_interrupted:  # a server that is older than this says nothing of it
-            self.is_interrupted = True
-            if self.on_change is not None:
-                self.on_change()
-
-    def _is_there(self) -> bool:
-        """Whether the run is still to be had: then what a 404 means is that the server knows no such call."""
-        assert self.run is not None
-        with suppress(ApiError):
-            return bool(self._api.call("GET", f"runs/{self.run['id']}/"))
-        return False
+        with self._asking:
+            progress: Any = self._api.call("PATCH", f"runs/{self.run['id']}/reply/", body, is_repeatable=True, tries=1)
+            self._sent += len(words)
+            self.reply, self.state = progress["reply"], progress["state"]
+            is_news = progress["interrupt"] and not self.is_interrupted
+            self.is_interrupted = progress["interrupt"]
+        if is_news and self.on_change is not None:
+            self.on_change()
 
     def _end_with(self, error: ApiError) -> None:
         """Nothing more is taken. The state is the run's own: what people stopped did not fail."""

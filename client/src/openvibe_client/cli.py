@@ -183,7 +183,7 @@ def _check_token(vibe: Vibe, handle: str) -> float:
             f"OpenVibe answers for @{handle}. Choose “A program elsewhere, through the API” in its settings, and start "
             "this again."
         )
-    return float(agent.get("run_minutes") or 60)
+    return float(agent["run_minutes"])
 
 
 def _read(path: Path) -> str:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import signal
+from contextlib import suppress
 from typing import Any
 
 MAX_DETAIL_LINES = 12
@@ -16,6 +18,13 @@ class CommandFailed(Exception):
     def __init__(self, reason: str, details: str = "") -> None:
         super().__init__(reason)
         self.reason, self.details = reason, details
+
+
+def end_of(name: str, code: int) -> str:
+    """How a command ended, as a sentence; `code` is negative for a signal."""
+    with suppress(ValueError):
+        return f"{name} was ended by {signal.Signals(-code).name}."
+    return f"{name} ended with exit code {code}." if code >= 0 else f"{name} was ended by signal {-code}."
 
 
 def failure_of(sentence: str, errors: str) -> CommandFailed:

@@ -11,8 +11,10 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+VERSION = "0.1.0"
 MAX_ANSWER_BYTES = 50_000_000
-TRIES = 6
+TRIES, PATIENT_TRIES = 6, 16
+"""Ten seconds, and a minute: by then a server that is away takes the agent for silent."""
 AWAY = (429, 502, 503, 504)
 """Nothing was done, says the server: the same call may be sent again."""
 NETWORK_ERRORS = (OSError, HTTPException)
@@ -56,7 +58,8 @@ class Api:
             raise ValueError("That is no token. It begins with ovk_.")
         self._host, self._port, self._is_secure = parts.hostname, parts.port, parts.scheme == "https"
         self._root = parts.path.rstrip("/") + "/api/v1/"
-        self._headers = {"User-Agent": "openvibe-client"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        own = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = {"User-Agent": f"openvibe-client/{VERSION}", **own}
         self._timeout = timeout
         self._kept = threading.local()
 
@@ -91,11 +94,11 @@ class Api:
             except Unanswered as error:
                 if is_last or (error.is_sent and not is_repeatable):
                     raise ApiError(0, "no_answer", f"{self._host} did not answer: {error}.") from None
-                time.sleep(backoff_seconds(failures))
+                time.sleep(backoff_seconds(failures, longest=5.0))
             except ApiError as error:
                 if is_last or not (error.status in AWAY or error.code == "in_progress"):
                     raise
-                time.sleep(max(backoff_seconds(failures), error.retry_after))
+                time.sleep(max(backoff_seconds(failures, longest=5.0), error.retry_after))
         raise AssertionError("tries is at least 1")
 
     def _call_once(

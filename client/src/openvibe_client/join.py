@@ -9,11 +9,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from openvibe_client.http import Api
+from openvibe_client.http import VERSION, Api
 from openvibe_client.sessions import file_name, write_private
 
 
@@ -27,13 +26,9 @@ def config_folder() -> Path:
 
 def join(code: str, url: str, command: Sequence[str]) -> tuple[str, str]:
     """Exchanges the code, and keeps the token. The agent's handle and its OpenVibe's address. Raises ApiError."""
-    try:
-        client = version("openvibe-client")
-    except PackageNotFoundError:
-        client = "unknown"
-    body = {"code": code, "host": platform.node()[:100], "command": Path(command[0]).name[:100], "client": client}
+    body = {"code": code, "host": platform.node()[:200], "command": Path(command[0]).name[:400], "client": VERSION}
     joined: dict[str, Any] = Api(url, None).call("POST", "join/", body, is_repeatable=False)
-    address = joined.get("url") or url
+    address = joined["url"]
     path = config_folder() / "agents" / f"{file_name(address, joined['handle'])}.json"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_suffix(".new")
@@ -125,7 +120,8 @@ def _self(url: str) -> list[str]:
     """The client itself as a command that is still there tomorrow: what `uvx` makes is swept away at times."""
     uvx = shutil.which("uvx")
     if uvx and "archive-v" in sys.prefix:
-        return [uvx, "--from", f"{url.rstrip('/')}/client.whl", "openvibe"]
+        wheel = f"{url.rstrip('/')}/client/openvibe_client-{VERSION}-py3-none-any.whl"
+        return [uvx, "--from", wheel, "openvibe"]
     return [sys.executable, "-m", "openvibe_client.cli"]
 
 

@@ -2,16 +2,14 @@
 
 import codecs
 import re
-import signal
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from openvibe_client.acp_answers import END_MESSAGE
 from openvibe_client.answer import Answer
 from openvibe_client.command import Command, CommandResult
-from openvibe_client.failure import CommandFailed, failure_of
+from openvibe_client.failure import CommandFailed, end_of, failure_of
 from openvibe_client.vibe import Mention
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -20,6 +18,8 @@ _BEGUN_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,500}\x1b?)?$"
 
 class PlainAnswers:
     """Gives the whole context to the command on standard input. `answer` may be called from several threads."""
+
+    keeps_sessions = False
 
     def __init__(
         self, words: Sequence[str], *, env: Mapping[str, str], directory: Path | None, run_seconds: float
@@ -79,13 +79,8 @@ class PlainAnswers:
             raise CommandFailed(END_MESSAGE)
         if result.is_timed_out:
             reason = f"{self.name} was ended: it took longer than {self._run_seconds / 60:g} minutes."
-        elif result.exit_code < 0:
-            name = f"signal {-result.exit_code}"
-            with suppress(ValueError):
-                name = signal.Signals(-result.exit_code).name
-            reason = f"{self.name} was ended by {name}."
         elif result.exit_code:
-            reason = f"{self.name} ended with exit code {result.exit_code}."
+            reason = end_of(self.name, result.exit_code)
         elif not has_words:
             reason = f"{self.name} answered nothing."
         else:

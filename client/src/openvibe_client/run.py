@@ -4,12 +4,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Protocol
 
 from openvibe_client.answer import Answer
 from openvibe_client.failure import CommandFailed
-from openvibe_client.http import ApiError
 from openvibe_client.schema import Run
 from openvibe_client.sessions import Sessions
 from openvibe_client.vibe import Mention, Vibe, write_position
@@ -19,6 +17,8 @@ class Answerer(Protocol):
     """What writes answers: by the Agent Client Protocol, or in plain text."""
 
     name: str
+    keeps_sessions: bool
+    """Whether what it was asked for can be gone on with by another process."""
 
     def answer(self, mention: Mention, answer: Answer, *, is_resumed: bool = False) -> None: ...
 
@@ -70,15 +70,15 @@ class Runner:
             pool.submit(self._answer_thread, mention.thread)
 
     def _runs_under_way(self) -> list[tuple[Mention, Run, bool]]:
-        """What the last start left half done, and the server still holds for it. The rest has failed there by now."""
+        """What the last start left half done. What the server does not hold for it any more has failed there."""
         found = []
         for key, kept in self.sessions.under_way().items():
-            self.sessions.end(int(key))
-            with suppress(ApiError):
-                run: Run = self.vibe.api.call("GET", f"runs/{int(key)}/")
-                message = self.vibe.message(kept["message"])
-                if run["state"] in ("reading", "writing") and run["attempt"] == kept["attempt"] and message:
-                    found.append((Mention(self.vibe, message), run, kept["is_prompted"]))
+            message = self.vibe.message(kept["message"])
+            if message is None:
+                self.sessions.end(int(key))
+                continue
+            run: Run = {"id": int(key), "attempt": kept["attempt"], "state": "writing"}
+            found.append((Mention(self.vibe, message), run, kept["is_prompted"]))
         return found
 
     def _end(self) -> None:
@@ -111,7 +111,8 @@ class Runner:
         with mention.answer(run=run) as answer:
             answer.check()
             assert answer.run is not None
-            self.sessions.begin(answer.run["id"], mention.id, answer.run["attempt"], is_prompted=is_prompted)
+            is_begun = is_prompted or not self.answerer.keeps_sessions
+            self.sessions.begin(answer.run["id"], mention.id, answer.run["attempt"], is_prompted=is_begun)
             try:
                 self.answerer.answer(mention, answer, is_resumed=is_prompted)
             except CommandFailed as error:

@@ -31,10 +31,8 @@ class Dive(TypedDict):
 
 class Run(TypedDict):
     id: int
-    thread: int
     attempt: int
     state: str
-    reply: int | None
 
 
 class ToolCall(TypedDict):

@@ -21,21 +21,20 @@ from openvibe_client.http import ApiError, backoff_seconds
 REPORT_SECONDS, ASK_AGAIN_SECONDS, CLOSE_SECONDS = 0.3, 5.0, 10.0
 MAX_FILES, MAX_PLAN_ENTRIES, MAX_ENTRY_CHARACTERS = 50, 100, 500
 STATES = {"completed": "done", "failed": "failed"}
-MARKS = {"completed": "☑", "in_progress": "▸", "pending": "☐"}
 OWN_TOOL = re.compile(r"mcp__openvibe__\w+|openvibe[_./:]\w+|\w+ \(openvibe MCP Server\)")
 """Names that agents give to the tools of OpenVibe, which judges each such call at its own door."""
 ACTING_KINDS = ("execute", "edit", "delete", "move")
 CALL_FIELDS = ("title", "kind", "status", "raw_input", "raw_output", "content", "locations", "field_meta")
 CANCELLATION = RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-OLD_SERVER = "This OpenVibe is older than its client and cannot ask people, so nothing is allowed. Update it."
-DENIAL: dict[str, str] = {"state": "denied", "scope": "once", "why": "", "note": ""}
+DENIAL = {"state": "denied", "why": "", "note": ""}
 
 
 class Turn:
     """What the agent sends while it answers. All but `close` is called on the event loop; nothing here waits there."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
+    def __init__(self, answer: Answer, folder: str) -> None:
+        """`folder`: the agent's own, absolute."""
+        self.answer, self._folder = answer, folder
         self.model = ""
         self.usages: list[Usage] = []
         self.notes: list[str] = []
@@ -118,10 +117,15 @@ class Turn:
         if is_own_tool(call):
             return choose(options, {**DENIAL, "state": "allowed"})
         question = _question(call)
+        if not any(option.kind == "allow_once" for option in options):
+            self.note(f"“{question['title']}” was not asked about: it offers no way to be allowed this once.")
+            return choose(options, DENIAL)
         key = _digest(json.dumps([call["id"], question], default=str))
         if key not in self._questions:
-            self._questions[key] = asyncio.create_task(self._ask({"key": key, **question}))
+            self._questions[key] = asyncio.create_task(self._ask({"key": key, "folder": self._folder, **question}))
         verdict = await asyncio.shield(self._questions[key])
+        if verdict is not None and verdict["state"] == "denied":  # what people stop is denied, too
+            await asyncio.to_thread(self.answer.look)
         if verdict is None or self.answer.is_over:
             return CANCELLATION
         if verdict["state"] != "allowed":
@@ -130,10 +134,7 @@ class Turn:
             self._reporter.report(f"call-{_digest(call['id'])}", call)
             if verdict["note"]:
                 self.notes.append(f"“{question['title']}” was denied: {verdict['note']}")
-        response = choose(options, verdict)
-        if response is CANCELLATION and verdict["state"] == "allowed":
-            self.note(f"“{question['title']}” was allowed, but it offers no way to be allowed this once.")
-        return response
+        return choose(options, verdict)
 
     async def _ask(self, question: dict[str, Any]) -> dict[str, Any] | None:
         """The workspace's verdict, however long people take; None when nobody waits for it any more."""
@@ -152,7 +153,7 @@ class Turn:
                 return None
             except ApiError as error:
                 if not error.is_away and error.status < 500:
-                    return {**DENIAL, "why": OLD_SERVER if error.status == 404 else error.detail}
+                    return {**DENIAL, "why": error.detail}
                 wait = backoff_seconds(failures, longest=ASK_AGAIN_SECONDS)
                 failures += 1
             if verdict and verdict["state"] != "waiting":
@@ -212,23 +213,13 @@ class Reporter:
             return
         cut = [(entry.content[:MAX_ENTRY_CHARACTERS], entry) for entry in what[:MAX_PLAN_ENTRIES]]
         entries = [{"content": text, "status": entry.status, "priority": entry.priority} for text, entry in cut]
-        try:
-            self._answer.tell("PUT", "plan/", {"entries": entries})
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            lines = "\n".join(f"{MARKS[entry['status']]} {entry['content']}" for entry in entries)
-            self._answer.step(f"Its plan:\n{lines}", key=key)
+        self._answer.tell("PUT", "plan/", {"entries": entries})
 
 
 def choose(options: Sequence[PermissionOption], verdict: dict[str, Any]) -> RequestPermissionResponse:
-    """The agent's option that says no more than the verdict: one that allows for good only where people allowed it so,
-    and only where there is none for this once, since the workspace judges the next call, too."""
-    is_allowed = verdict["state"] == "allowed"
-    kinds = ["allow_once"] if is_allowed else ["reject_once", "reject_always"]
-    if is_allowed and verdict["scope"] == "always":
-        kinds.append("allow_always")
-    for kind in kinds:
+    """The agent's option that says no more than the verdict: never one that allows for good, since the workspace
+    judges the next call, too."""
+    for kind in ["allow_once"] if verdict["state"] == "allowed" else ["reject_once", "reject_always"]:
         for option in options:
             if option.kind == kind:
                 outcome = AllowedOutcome(outcome="selected", option_id=option.option_id)
@@ -255,7 +246,8 @@ def model_of(options: Any) -> str:
 
 
 def _question(call: dict[str, Any]) -> dict[str, Any]:
-    """What people and the workspace's trust are asked. A command is never cut."""
+    """What people and the workspace's trust are asked. Command and paths are never cut: what is too long for people to
+    see the server refuses, and so it is denied."""
     kind, raw = call.get("kind") or "other", call.get("raw_input")
     title = (call.get("title") or kind).strip()
     command = raw.get("command", "") if isinstance(raw, dict) else ""
@@ -265,7 +257,7 @@ def _question(call: dict[str, Any]) -> dict[str, Any]:
     paths = [*(diff["path"] for diff in diffs), *(location.path for location in call.get("locations") or ())]
     fields = {
         "command": command or (title if kind == "execute" else ""),
-        "paths": list(dict.fromkeys(path[:1_000] for path in paths))[:MAX_FILES],
+        "paths": list(dict.fromkeys(paths)),
         "arguments": _bounded("" if raw is None else json.dumps(raw, ensure_ascii=False, default=str)),
         "diff": _bounded("\n".join(f"--- {diff['path']}\n{diff['diff']}" for diff in diffs)),
     }

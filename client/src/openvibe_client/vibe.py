@@ -243,12 +243,12 @@ class Mention:
         if self._answer is None:
             body = {"thread": self.thread, "task": "mention", **limits}
             return Context(self.vibe.api.call("POST", "context/assemble/", body))
-        return Context(self._answer.tell("POST", "context/", limits, {"after_run": after_run}))
+        return Context(self._answer.tell("POST", "context/", {**limits, "after_run": after_run}))
 
-    def answer(self, *, on_end: Callable[[], None] | None = None, run: Run | None = None) -> Answer:
-        """The reply, to be written while people look on. `on_end` is called, in a thread, once they want no more.
-        `run`: one of this message's that is under way, to be gone on with."""
-        self._answer = Answer(self, on_end=on_end, run=run)
+    def answer(self, *, run: Run | None = None) -> Answer:
+        """The reply, to be written while people look on. `run`: one of this message's that is under way, to be gone on
+        with."""
+        self._answer = Answer(self, run=run)
         return self._answer
 
     def reply(self, text: str) -> None:
