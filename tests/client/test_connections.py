@@ -231,6 +231,45 @@ def test_steps_are_told_once_and_changed_under_their_key(serve: Serve) -> None:
     assert (changed["key"], changed["state"]) == (key, "done")
 
 
+def test_what_people_say_meanwhile_is_asked_for_until_nothing_is_left_and_none_of_it_is_lost(serve: Serve) -> None:
+    told = [[{"role": "user", "content": text}] for text in ("The ivy?", "And the moss?")]
+    script = serve(
+        POST_runs=[(201, RUN)],
+        PATCH_reply=[{"state": "reading", "reply": None, "length": 0, "interrupt": False}],
+        POST_heard=[DROP, *({"messages": messages} for messages in (*told, []))],
+        POST_finish=[{**RUN, "state": "done"}],
+    )
+    with ask(script).answer() as reply:
+        assert [message["content"] for message in reply.heard()] == ["The ivy?", "And the moss?"]
+        reply.finish("In March.")
+    lost, *others = [headers["Idempotency-Key"] for headers in script.headers("POST heard")]
+    assert (others[0], len({lost, *others})) == (lost, 3)
+
+
+def test_a_run_of_a_process_before_is_gone_on_with_after_the_words_that_stand_there(serve: Serve) -> None:
+    resumed = {"state": "writing", "reply": 6, "length": 3, "interrupt": False, "attempt": 2}
+    over = (409, {"code": "run_over", "detail": "This run is over."})
+    script = serve(
+        POST_resume=[resumed, over],
+        GET_6=[{"id": 6, "body": "In "}],
+        GET_5=[{**RUN, "state": "failed"}],
+        PATCH_reply=[{**resumed, "length": 9}],
+        POST_finish=[{**RUN, "state": "done"}],
+    )
+    mention = ask(script)
+    with mention.answer(run=RUN) as reply:
+        reply.write("March.")
+    assert script.bodies("POST resume") == [{"attempt": 1}]
+    assert [(body["attempt"], body["offset"]) for body in script.bodies("PATCH reply")] in ([], [(2, 3)])
+    assert script.bodies("POST finish")[-1] == {
+        **{"attempt": 2, "body": "In March.", "model": ""},
+        **{"input_tokens": None, "output_tokens": None, "cached_tokens": None},
+    }
+    with mention.answer(run=RUN) as reply:
+        reply.write("Nobody waits.")
+    assert reply.state == "failed"
+
+
 def test_what_was_deleted_meanwhile_is_passed_over(serve: Serve) -> None:
     deleted = (409, {"code": "deleted", "detail": "The answer was deleted."})
     script = serve(POST_runs=[(201, RUN)], PATCH_reply=[deleted], POST_finish=[deleted])

@@ -466,12 +466,13 @@ def test_what_a_turn_costs_stays_flat_over_fifty_turns(garden: Garden) -> None:
     thread = garden.ask("When do we prune the roses by the shed?")
     for number in range(2, TURNS + 1):
         garden.ended(thread, number - 1)
-        garden.ask(f"And bed number {number}, which has grown so much?", thread)
+        garden.ask("And the next bed, which has grown so much?", thread)
     garden.ended(thread, TURNS)
-    _, *sent = [len(row["text"]) for row in garden.asked("prompt")]
+    _, *sent = [row["text"] for row in garden.asked("prompt")]
     assert len(sent) == TURNS - 1
-    usual = median(sent)
-    assert [length for length in sent if not 0.8 * usual <= length <= 1.2 * usual] == []
+    usual = median(map(len, sent))
+    others = [text for text in sent if not 0.8 * usual <= len(text) <= 1.2 * usual]
+    assert not others, "\n\n".join(others)
     assert len(garden.asked("new")) == 1
     read = [run["input_tokens"] for run in garden.api("GET", f"runs/?thread={thread}&limit=100")["results"]]
     assert set(read) == {105}
