@@ -37,6 +37,7 @@ attachment-preview api-schema api-docs api-not-here join api-events events attac
 thread-export api-thread-export knowledge-export api-knowledge-export
 api-run-context run-context-tab result-full work-handoff api-snippet api-memory-summary thread-memory-summary
 api-memory-stats api-block context-preview-tab api-schedule openai-not-here
+api-run-permission permission-diff
 unsubscribe connect-model-local picture thread-memory-prompt thread-memory-compaction settings-export settings-jobs
 admin-tables help help-file client-wheel api-import api-import-account settings-import
 """

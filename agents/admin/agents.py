@@ -83,6 +83,7 @@ class AgentAdmin(AuditedAdmin):
             "effort",
             "daily_token_budget",
             "proactive_cooldown",
+            "run_minutes",
             "permission_minutes",
             "answers_itself",
             "files",

@@ -50,7 +50,7 @@ class JoinedOut(serializers.Serializer[Any]):
     url = serializers.CharField(help_text="The address of this server, without a slash at its end.")
     token = serializers.CharField(help_text="Of the agent, with the scopes that agents need. Shown this once.")
     handle = serializers.CharField()
-    name = serializers.CharField()
+    name = serializers.CharField(help_text="The agent's name, as people read it.")
     workspace = serializers.CharField(help_text="The workspace's slug.")
     permission_minutes = serializers.IntegerField(
         help_text="How long a question for permission waits for an answer; then it is denied."

@@ -123,8 +123,14 @@ class PlanIn(AttemptIn):
     )
 
 
+class PlanEntryOut(serializers.Serializer[Any]):
+    content = serializers.CharField()
+    status = ChoiceField(choices=AgentPlan.Status.choices)
+    priority = ChoiceField(choices=AgentPlan.Priority.choices)
+
+
 class PlanOut(serializers.Serializer[Any]):
-    entries = PlanEntryIn(many=True)
+    entries = PlanEntryOut(many=True)
 
 
 class RunPlan(ApiView):

@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_datetime
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from agents.agent.models import ClientTurn, McpTool, Run, Snapshot, SoulVersion
+from agents.agent.models import AgentPlan, ClientTurn, McpTool, Permission, Run, RunStep, Snapshot, SoulVersion
 from agents.agent.soul import SoulError
 from agents.agent.soul.parser import soul_from_dict
 from agents.prompts.assembler.stack import check_budgets
@@ -121,6 +121,22 @@ class _Account(TypedDict, total=False):
     left_out: list[_LeftOut]
 
 
+@with_config(_EXACT)
+class _PlanEntry(TypedDict):
+    content: str
+    status: Literal["pending", "in_progress", "completed"]
+    priority: Literal["high", "medium", "low"]
+
+
+@with_config(_STRICT)
+class _ChangedFile(TypedDict):
+    path: str
+    diff: str
+    added: Count
+    removed: Count
+    unkept_lines: Count
+
+
 ShownMessage = tuple[Id, list[Id] | None]
 Block = tuple[Id, Id, int, list[ShownMessage]]
 """A block as `recall_blocks.RecallBlock` has it: before, part, checksum, messages with their passages."""
@@ -156,6 +172,7 @@ def _read_image(content: bytes) -> None:
 _counts = _shape(dict[str, Count])
 _object = _shape(dict[str, Any])
 READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
+    (AgentPlan, "entries"): _shape(list[_PlanEntry]),
     (ClientTurn, "options"): _shape(_Options),
     (ClientTurn, "tools"): _shape(list[_Tool]),
     (Compaction, "summary_ids"): _shape(list[Id]),
@@ -166,9 +183,11 @@ READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
     (Image, "thumbnail"): _read_picture,
     (McpTool, "input_schema"): _object,
     (MemoryPlugin, "config"): _shape(dict[str, str | int | float | bool | None]),
+    (Permission, "paths"): _shape(list[str]),
     (Picture, "content"): _read_picture,
     (Revision, "changes"): _shape(dict[str, Annotated[list[Any], Field(min_length=2, max_length=2)]]),
     (Run, "steps"): _shape(list[_Step]),
+    (RunStep, "files"): _shape(list[_ChangedFile]),
     (SessionInfo, "info"): _object,
     (Snapshot, "content"): read_content,
     (Snapshot, "layers"): _counts,

@@ -126,7 +126,7 @@ BODIES: Final[dict[str, Any]] = {
     },
     "runs_finish": {"attempt": 1, "body": "In March, before the buds open.", "model": "our-own", "output_tokens": 9},
     "runs_hear": {"attempt": 1},
-    "runs_read": {"attempt": 2, "after_run": 41},
+    "runs_read": {"attempt": 1, "after_run": 41},
     "runs_resume": {"attempt": 1, "rewrite": False},
     "runs_report_step": {
         "attempt": 1,

@@ -35,7 +35,7 @@ CLOCK_SLACK = timedelta(days=1)
 """The time that the clock may have been ahead when a text was written: what repeats it is dated before it then."""
 
 _CHUNK = re.compile(r"\S+")
-_NAME_RUN = re.compile(r"(?<![^\W\d_])[^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}(?: [^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}){0,3}")
+_NAME_RUN = re.compile(r"(?<![^\W_])[^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}(?: [^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}){0,3}(?![^\W_])")
 _NUMBER_RUN = re.compile(r"(?<![\w-])\+?\d[\d .,/()-]{2,}\d")
 _SENTENCE_START = (".", "!", "?", "…", "\n", ":", "-", "•", ">", "*", "#")
 _NOUNS_WITH_CAPITALS = frozenset(

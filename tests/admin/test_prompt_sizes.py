@@ -79,6 +79,7 @@ def test_a_window_too_small_is_refused_for_new_and_changed_endpoints(ana: Member
     assert added.status_code == 302  # nobody answers through it
     second = Endpoint.objects.get(name="Second")
     agent_form = {"endpoint": second.pk, "daily_token_budget": "1000", "proactive_cooldown": "10"}
+    agent_form |= {"permission_minutes": "15", "run_minutes": "240"}
     page = client.post(f"/admin/agents/agent/{vibe.pk}/change/", agent_form).content.decode()
     assert NUMBERS.search(page)
     vibe.refresh_from_db()

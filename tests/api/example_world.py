@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from agents.agent.access import visible_to
 from agents.agent.call_rules import create_call_rule
+from agents.connect.join_codes import create_join_code
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.external import begin_external_run
@@ -58,6 +59,7 @@ class ExampleWorld:
 
 EXTERNAL_OPERATIONS = (
     *("runs_read", "runs_write", "runs_report_step", "runs_finish", "runs_ask_permission", "runs_set_plan"),
+    *("runs_hear", "runs_resume"),
 )
 """Operations in a run that its agent began itself."""
 
@@ -95,11 +97,17 @@ def make_example_world() -> ExampleWorld:
     scout = factories.make_agent(ana, "scout", level=3, channel=channel)
     scout.answers_itself = True
     scout.save(update_fields=["answers_itself"])
-    asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(8)]
+    asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(11)]
     begun = [begin_external_run(agent=scout, message=message).pk for message in asked[1:]]
+    working = begun.pop(0)
+    factories.say(Run.objects.get(pk=working).thread, ana, "And the hedge?")
     call = PermissionRequest(key="call-1", kind="execute", title="Run the tests", command="pytest -q")
     waiting, _ = request_permission(run=Run.objects.get(pk=begun[-1]), request=call)
     rule = create_call_rule(agent=vibe, by=access, kind="edit", effect="ask")
+    dusk = factories.make_agent(ana, "dusk", channel=channel)
+    dusk.answers_itself = True
+    dusk.save(update_fields=["answers_itself"])
+    join_code = create_join_code(agent=dusk, by=access)
     dawn = factories.make_agent(ana, "dawn", level=3, channel=channel)
     draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)
     schedules = [create_schedule(agent=dawn, by=access, draft=draft).pk for _ in range(2)]
@@ -110,6 +118,8 @@ def make_example_world() -> ExampleWorld:
         **{"thread": thread.pk, "channel": channel.pk, "message": place.message.pk, "ref": quote.pk},
         **{"feedback_create message": place.reply.pk, "profile_update If-Match": '"0"'},
         "agents_apply_feedback feedback": [place.episode.pk],
+        **{"agents_create channels": [channel.pk], "agents_create_join_code handle": "scout"},
+        "join_create code": join_code.code,
         **{"blocks_update If-Match": place.block, "runs_begin message": asked[0].pk},
         **{"schedules_create agent": "dawn", "webhooks_create url": HOOK_URL, "direct_messages_open to": "vibe"},
         "number": send_test(webhook=webhooks[0], by=access).pk,
@@ -127,6 +137,7 @@ def make_example_world() -> ExampleWorld:
         **{"schedules": schedules[0], "schedules_delete": schedules[1]},
         **{"webhooks": webhooks[0].pk, "webhooks_delete": webhooks[1].pk},
         **dict(zip((*EXTERNAL_OPERATIONS, "runs_get_permission"), begun, strict=True)),
+        "runs_interrupt": working,
         **{"agents/{handle}/rules": rule.pk, "approvals_allow_always": waiting.approval_id},
         **dict.fromkeys(("knowledge_restore", "knowledge_undo"), archived.pk),
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,

@@ -192,7 +192,8 @@ def test_a_soul_is_saved_on_the_version_it_was_read_at(api: Api, vibe: Agent, by
 
 def test_agents_are_listed_with_level_and_soul(api: Api, vibe: Agent) -> None:
     agent = {"id": vibe.pk, "handle": "vibe", "name": "Vibe", "level": 2, "active": True, "soul": 1}
-    own = {"answers_itself": False, "daily_token_budget": vibe.daily_token_budget, "effort": "", "run_minutes": 240}
+    own = {"answers_itself": False, "daily_token_budget": vibe.daily_token_budget, "effort": ""}
+    own |= {"run_minutes": 240, "permission_minutes": 15}
     assert api.get("agents/").json()["results"] == [agent | own]
     assert api.get("agents/vibe/").json()["handle"] == "vibe"
 

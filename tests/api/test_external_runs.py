@@ -599,6 +599,6 @@ def test_many_that_wait_cost_as_many_queries_each(ana: Member, thread: Thread, r
 
 def test_the_agents_page_says_when_its_program_was_heard(ana: Member, api: Api, reed: Agent) -> None:
     page = f"/w/{ana.workspace.slug}/agents/reed/"
-    assert "which was never heard" in factories.signed_in(ana).get(page).content.decode()
+    assert "It was never heard" in factories.signed_in(ana).get(page).content.decode()
     api.get("me/")
     assert "last heard" in factories.signed_in(ana).get(page).content.decode()

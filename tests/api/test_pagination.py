@@ -8,6 +8,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker
 
+from agents.agent.call_rules import create_call_rule
 from agents.models import Agent, Run, Schedule
 from agents.statistics.knowledge_uses import record_uses
 from knowledge.models import Entry
@@ -107,6 +108,7 @@ def test_a_cursor_of_another_list_or_none_is_refused(api: Api, ana: Member, thre
 def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     access = factories.access(ana)
     factories.make_channel(ana, f"channel-{number}")
+    create_call_rule(agent=vibe, by=access, kind="edit", effect="ask", pattern=f"bed-{number}/**")
     member = factories.make_member(f"Member {number}", ana.workspace)
     first = thread.messages.order_by("seq").first() or factories.say(thread, ana, "Roses")
     add_reaction(message=first, by=factories.access(member), emoji="🎉")
@@ -185,6 +187,7 @@ LISTS = [
     "dives/",
     "threads/?parent={thread}",
     "agents/",
+    "agents/{agent}/rules/",
     "tokens/",
     "sessions/",
     "proposals/",
@@ -225,7 +228,10 @@ def measure_lists() -> tuple[Costs, Costs]:
     row_of_each(ana, thread, vibe, 0)
     webhook, entry = Webhook.objects.earliest("pk").pk, Entry.objects.earliest("pk").pk
     message = Message.objects.earliest("pk").pk
-    addresses = {path: path.format(thread=thread.pk, entry=entry, webhook=webhook, message=message) for path in LISTS}
+    addresses = {
+        path: path.format(thread=thread.pk, entry=entry, webhook=webhook, message=message, agent="vibe")
+        for path in LISTS
+    }
 
     def cost(address: str) -> tuple[int, int]:
         with CaptureQueriesContext(connection) as queries:

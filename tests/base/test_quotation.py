@@ -1,7 +1,7 @@
 """The repetition of one text in another."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openvibe.base.quotation import RUN_WORDS, Quotation
@@ -112,6 +112,8 @@ def test_what_an_edit_still_says_is_not_looked_for() -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
+@example("0AAA", "")
+@example("AAA0 Bell", "")
 def test_values_of_any_text_are_looked_for_in_any(said: str, text: str) -> None:
     quotation = Quotation([said])
     assert set(quotation.values_in(text)) <= set(quotation.values)

@@ -18,9 +18,9 @@ from openvibe.chat.importing.readers import read_jsonl
 from openvibe.chat.importing.values import ImportedLine, ImportedThread, ImportFailed, fingerprint
 from openvibe.chat.models import Channel, ConversationImport, Mention, Message, Thread
 from openvibe.chat.queries import find_messages, participants_known_to
-from openvibe.chat.services import archive_channel, post_message
+from openvibe.chat.services import archive_channel, post_message, request_import
 from openvibe.chat.services.conversation_import import BATCH_SIZE, import_thread
-from openvibe.chat.services.file_import import PROCESS_LOST
+from openvibe.chat.services.file_import import PROCESS_LOST, import_path
 from openvibe.engines.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_channel
@@ -277,9 +277,9 @@ def test_what_was_imported_before_files_were_named_is_doubled_by_no_second_impor
 
 def test_an_import_that_was_killed_holds_up_no_other(ana: Member, channel: Channel, tmp_path: Path) -> None:
     """Nobody has the lock of a job that is said to be under way: its process died."""
-    killed = ConversationImport.objects.create(
-        workspace=ana.workspace, requested_by=ana.participant, state="running", attempt=1, file_name="talk.jsonl"
-    )
+    killed = request_import(by=access(ana), chunks=iter([b"{}"]), file_name="talk.jsonl", form="", channel=None)
+    ConversationImport.objects.filter(pk=killed.pk).update(state="running", attempt=1)
+    import_path(killed).unlink()  # a command reads the file where it is
     assert "1 thread, 2 messages, 1 speaker" in run(jsonl(tmp_path, *({"author": "Zoë", "text": f"{n}"} for n in "12")))
     killed.refresh_from_db()
     assert (killed.state, killed.error) == ("failed", PROCESS_LOST)

@@ -102,7 +102,7 @@ def test_people_see_characters_that_turn_what_they_read(ana: Member, thread: Thr
     told(run, calling(("send_letter", {"to": "\u202e001\u202c \U000e0041"})))
     assert run.approval is not None
     (call,) = approval_calls([run.approval.pk], access(ana)).values()
-    assert call.arguments == '{\n  "to": "\\u202e001\\u202c \ufffd"\n}'
+    assert call.arguments == '{\n  "to": "\\u202e001\\u202c \\U000e0041"\n}'
 
 
 def test_a_denied_call_is_not_executed_and_not_asked_about_again(ana: Member, waiting: Run, postbox: Postbox) -> None:
@@ -237,7 +237,12 @@ def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiti
     client, reply = Client(), reply_of(waiting)
     client.force_login(ana.user)
     (row,) = client.get(f"/api/v1/approvals/?thread={waiting.thread_id}").json()["results"]
-    assert row["call"] == {"tool": "send_letter", "arguments": '{\n  "to": "the mill"\n}', "hidden": ""}
+    assert row["call"] == {
+        "tool": "send_letter",
+        "arguments": '{\n  "to": "the mill"\n}',
+        "hidden": "",
+        "permission": None,
+    }
     place = f"/w/{ana.workspace.slug}/t/{waiting.thread_id}"
     card = client.get(f"{place}/work/").content.decode()
     for part in ("Vibe asks", "send_letter", "&quot;to&quot;: &quot;the mill&quot;", "The mill has the seeds."):
