@@ -9,12 +9,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from openvibe_client.http import ApiError
 from openvibe_client.join import BadUsage, find_joined, install_service, join
 from openvibe_client.known import find_launch
 from openvibe_client.sessions import Sessions, state_file
 from openvibe_client.vibe import Vibe
+
+if TYPE_CHECKING:
+    from openvibe_client.run import Answerer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +120,7 @@ def _check(asked: argparse.Namespace) -> None:
 
 def _run(asked: argparse.Namespace) -> None:
     """Answers for as long as the token holds. Raises BadUsage, ApiError."""
-    from openvibe_client.run import Answerer, Runner
+    from openvibe_client.run import Runner
 
     _check(asked)
     handle = asked.handle.strip().lstrip("@").lower()
@@ -128,7 +132,7 @@ def _run(asked: argparse.Namespace) -> None:
         raise BadUsage(
             f"@{vibe.handle} is run here already, by another `openvibe run`. Two would answer in each other's way."
         )
-    answerer: Answerer = _answerer(asked, vibe, sessions, asked.timeout or 60.0 * minutes)
+    answerer = _answerer(asked, vibe, sessions, asked.timeout or 60.0 * minutes)
     Runner(vibe, sessions, answerer, _log, at_once=asked.at_once).run()
 
 
@@ -147,7 +151,7 @@ def _who(asked: argparse.Namespace, handle: str) -> tuple[str, str]:
     return asked.url, token
 
 
-def _answerer(asked: argparse.Namespace, vibe: Vibe, sessions: Sessions, run_seconds: float):  # type: ignore[no-untyped-def]
+def _answerer(asked: argparse.Namespace, vibe: Vibe, sessions: Sessions, run_seconds: float) -> "Answerer":
     """What answers: by the protocol where the command speaks it, in plain text otherwise."""
     from openvibe_client.acp_answers import AcpAnswers
     from openvibe_client.plain_answers import PlainAnswers
@@ -155,7 +159,7 @@ def _answerer(asked: argparse.Namespace, vibe: Vibe, sessions: Sessions, run_sec
 
     launch = find_launch(asked.command, is_plain=asked.plain, is_acp=asked.acp)
     env = {name: value for name, value in os.environ.items() if name != "OPENVIBE_TOKEN"} | {"NO_COLOR": "1"}
-    common = {"env": env, "directory": asked.directory, "run_seconds": run_seconds}
+    common: dict[str, Any] = {"env": env, "directory": asked.directory, "run_seconds": run_seconds}
     if launch.forms:
         tools = None if asked.no_mcp else ToolsServer(vibe.api)
         agent = AcpAnswers(launch, sessions=sessions, tools=tools, at_once=asked.at_once, **common)
