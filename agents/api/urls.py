@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.api import joining, permissions, schedules, views
+from agents.api import join_codes, permissions, schedules, views
 
 urlpatterns = [
     path("knowledge/<int:pk>/uses/", views.EntryUses.as_view(), name="api-entry-uses"),
@@ -25,8 +25,8 @@ urlpatterns = [
     path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
     path("agents/", views.Agents.as_view(), name="api-agents"),
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),
-    path("agents/<slug:handle>/join-codes/", joining.JoinCodes.as_view(), name="api-join-codes"),
-    path("join/", joining.Join.as_view(), name="api-join"),
+    path("agents/<slug:handle>/join-codes/", join_codes.JoinCodes.as_view(), name="api-join-codes"),
+    path("join/", join_codes.Join.as_view(), name="api-join"),
     path("agents/<slug:handle>/cache/", views.AgentCacheHistory.as_view(), name="api-agent-cache"),
     path("agents/<slug:handle>/rules/", permissions.CallRules.as_view(), name="api-agent-rules"),
     path("agents/<slug:handle>/rules/<int:pk>/", permissions.OneCallRule.as_view(), name="api-agent-rule"),

@@ -154,7 +154,7 @@ def _begin_attempts(senders: _Senders, *, with_failing: bool) -> tuple[int, bool
 
 @dataclass(frozen=True)
 class Preparation:
-    """What may be sent now, and which deliveries tell of what may not be seen any more."""
+    """The deliveries that may be sent now, and those that tell of what may not be seen any more."""
 
     sendable: Sequence[tuple[Webhook, Delivery, bytes]] = ()
     withheld_ids: Collection[int] = ()
@@ -224,7 +224,7 @@ def _is_there(event: LiveEvent, batch: EventBatch) -> bool:
 
 
 def _body(delivery: Delivery, event: LiveEvent | None, batch: EventBatch) -> bytes:
-    """What the event stream tells with `include=data`; of a test, that it is one."""
+    """The body: what the event stream tells with `include=data`; of a test, that it is one."""
     data: dict[str, Any]
     if event is None:
         data = {"kind": TEST_KIND, "channel": None, "thread": None, "message": None, "data": None}

@@ -153,7 +153,7 @@ def send_again(*, delivery: Delivery, by: Access) -> Delivery:
 
 
 def delete_old_deliveries() -> int:
-    """Those that are over, after so many days; how many. What waits stays."""
+    """Deletes deliveries that are over, after WEBHOOK_DELIVERY_DAYS; returns how many. What waits stays."""
     oldest = timezone.now() - timedelta(days=settings.WEBHOOK_DELIVERY_DAYS)
     rows = Delivery.objects.filter(created_at__lt=oldest).exclude(state=Delivery.State.PENDING)
     return rows.delete()[0]

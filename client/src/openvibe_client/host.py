@@ -73,6 +73,8 @@ class Host:
         while not self._is_ending.is_set():
             began = time.monotonic()
             process = self._processes[handle] = subprocess.Popen([sys.executable, "-m", "openvibe_client.cli", *words])
+            if self._is_ending.is_set():  # it was started as all were ended
+                process.terminate()
             code = process.wait()
             if self._is_ending.is_set():
                 return

@@ -120,8 +120,8 @@ class Completion:
 
 @dataclass(frozen=True)
 class CallNotice:
-    """What a client did to be answered, such as leaving out tools that the endpoint refuses. `code` is for programs,
-    `text` a sentence for people."""
+    """A notice of what a client did to be answered, such as leaving out tools that the endpoint refuses. `code` is for
+    programs, `text` a sentence for people."""
 
     code: str
     text: str

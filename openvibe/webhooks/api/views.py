@@ -53,7 +53,7 @@ class WebhookView(ApiView):
 class Webhooks(WebhookView):
     @extend_schema(operation_id="webhooks_list", responses=WebhookOut(many=True))
     def get(self, request: Request) -> Response:
-        """Those of the workspace, for admins; an agent's own."""
+        """Lists the webhooks of the workspace, for admins; an agent's own."""
         return self.paginated_response(_visible_webhooks(request_access(request)), WebhookOut)
 
     @extend_schema(operation_id="webhooks_create", request=WebhookIn, responses={201: NewWebhookOut})
@@ -91,7 +91,7 @@ class OneWebhook(WebhookView):
 
     @extend_schema(operation_id="webhooks_delete", responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        """With its deliveries; what waits is not sent any more."""
+        """Deletes the webhook with its deliveries; what waits is not sent any more."""
         services.delete_webhook(webhook=self.access_webhook(pk), by=request_access(request))
         return Response(status=204)
 
@@ -125,8 +125,8 @@ class SendTest(WebhookView):
 class Deliveries(WebhookView):
     @extend_schema(operation_id="deliveries_list", responses=DeliveryOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
-        """What was sent, waits, or was given up, the newest first; nothing of a webhook that tells what the caller
-        may not see."""
+        """Lists what was sent, waits, or was given up, the newest first; nothing of a webhook that tells what the
+        caller may not see."""
         rows = Delivery.objects.visible_to(request_access(request)).filter(webhook=self.access_webhook(pk))
         return self.paginated_response(rows, DeliveryOut)
 

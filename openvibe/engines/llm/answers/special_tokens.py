@@ -101,8 +101,8 @@ def break_in_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
 
 
 def _break_in_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What the provider wants back, word for word but for what is broken up; the tags of a thought with which the
-    model's own text began are its own."""
+    """The fields that the provider wants back, word for word but for what is broken up; the tags of a thought with
+    which the model's own text began are its own."""
     broken: dict[str, Any] = map_texts(fields, break_special_tokens)
     content = fields.get("content")
     if isinstance(content, str) and (thought := _TAGGED_THOUGHT.fullmatch(content)):
