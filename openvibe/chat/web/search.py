@@ -130,41 +130,14 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     count, is_capped = 0, False
     filters = FiltersForm(request.GET)
     is_valid = filters.is_valid()
-    thread_id, kind = filters.cleaned_data.get("thread"), filters.cleaned_data.get("kind", "")
+    thread_id = filters.cleaned_data.get("thread")
     query = filters.cleaned_data.get("q") or MessageQuery(params.get("q", ""))
     words = query.words
     is_best_match = (
         bool(words) and (params.get("order") or ("newest" if ALTERNATIVES.search(words) else "best")) == "best"
     )
     if is_valid and any(params.get(name) for name in ("q", *FILTERS)):
-        query = query.narrowed(
-            since=filters.cleaned_data["since"], until=filters.cleaned_data["until"], author=params.get("author", "")
-        )
-        hits = search_messages(
-            request.access,
-            "" if is_best_match else words,
-            channel_id=filters.cleaned_data["channel"],
-            thread_id=thread_id,
-            author=query.author,
-            kind=kind,
-            since=query.since,
-            until=query.until,
-        )
-        if is_best_match:
-            kinds = [kind] if kind else SEARCHED_KINDS
-            is_narrow = any(params.get(name) for name in FILTERS) or query != MessageQuery(words)
-            best = best_messages(
-                request.access,
-                words,
-                hits,
-                max_hits=MAX_BEST_HITS,
-                kinds=kinds,
-                are_few=request.access.is_guest or is_narrow,
-                has_operators=True,
-            )
-            page, count, is_capped = OpenEndedPage(best, 1, False), len(best), len(best) == MAX_BEST_HITS
-        else:
-            page, count, is_capped = newest_messages(hits, page_number(request))
+        page, count, is_capped = _find_hits(request, filters, query, params, is_best_match=is_best_match)
         groups = group_by_thread(page, words)
     threads = Thread.objects.visible_to(request.access)
     address = request.GET.copy()
@@ -186,6 +159,38 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "query": address.urlencode(),
     }
     return render(request, "chat/search.html", context, status=200 if is_valid else 400)
+
+
+def _find_hits(
+    request: WorkspaceRequest, filters: FiltersForm, query: MessageQuery, params: dict[str, str], *, is_best_match: bool
+) -> tuple[OpenEndedPage[Message], int, bool]:
+    """A page of hits within valid filters, how many there are as far as they are counted, and whether there are more
+    than that."""
+    asked, words, kind = filters.cleaned_data, query.words, filters.cleaned_data["kind"]
+    query = query.narrowed(since=asked["since"], until=asked["until"], author=params.get("author", ""))
+    hits = search_messages(
+        request.access,
+        "" if is_best_match else words,
+        channel_id=asked["channel"],
+        thread_id=asked["thread"],
+        author=query.author,
+        kind=kind,
+        since=query.since,
+        until=query.until,
+    )
+    if not is_best_match:
+        return newest_messages(hits, page_number(request))
+    is_narrow = any(params.get(name) for name in FILTERS) or query != MessageQuery(words)
+    best = best_messages(
+        request.access,
+        words,
+        hits,
+        max_hits=MAX_BEST_HITS,
+        kinds=[kind] if kind else SEARCHED_KINDS,
+        are_few=request.access.is_guest or is_narrow,
+        has_operators=True,
+    )
+    return OpenEndedPage(best, 1, False), len(best), len(best) == MAX_BEST_HITS
 
 
 def newest_messages(hits: QuerySet[Message], number: int) -> tuple[OpenEndedPage[Message], int, bool]:
