@@ -379,9 +379,11 @@ def show(
     return say(thread, by, body, files=[make_image(name, image_file(size=size), description) for name in names])
 
 
-def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:
+def make_agent(
+    by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None, answers_itself: bool = False
+) -> Agent:
     """An agent that is put into `channel`. `by` must administer the workspace."""
-    agent = AgentFactory.create(by=by, handle=handle, level=level)
+    agent = AgentFactory.create(by=by, handle=handle, level=level, answers_itself=answers_itself)
     if channel is not None:
         ChannelMembershipFactory.create(channel=channel, participant=agent.participant)
     return agent

@@ -94,9 +94,7 @@ def make_example_world() -> ExampleWorld:
     )
     soon = timezone.now() + timedelta(minutes=20)
     EndpointFailures.objects.create(workspace=ana.workspace, failures=5, paused_until=soon, last_error="Away.")
-    scout = factories.make_agent(ana, "scout", level=3, channel=channel)
-    scout.answers_itself = True
-    scout.save(update_fields=["answers_itself"])
+    scout = factories.make_agent(ana, "scout", level=3, channel=channel, answers_itself=True)
     asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(11)]
     begun = [begin_external_run(agent=scout, message=message).pk for message in asked[1:]]
     working = begun.pop(0)
@@ -104,9 +102,7 @@ def make_example_world() -> ExampleWorld:
     call = PermissionRequest(key="call-1", kind="execute", title="Run the tests", command="pytest -q")
     waiting, _ = request_permission(run=Run.objects.get(pk=begun[-1]), request=call)
     rule = create_call_rule(agent=vibe, by=access, kind="edit", effect="ask")
-    dusk = factories.make_agent(ana, "dusk", channel=channel)
-    dusk.answers_itself = True
-    dusk.save(update_fields=["answers_itself"])
+    dusk = factories.make_agent(ana, "dusk", channel=channel, answers_itself=True)
     join_code = create_join_code(agent=dusk, by=access)
     dawn = factories.make_agent(ana, "dawn", level=3, channel=channel)
     draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)

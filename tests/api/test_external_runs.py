@@ -33,10 +33,7 @@ from tests.factories import access, say
 
 @pytest.fixture
 def reed(ana: Member, channel: Channel) -> Agent:
-    agent = factories.make_agent(ana, "reed", channel=channel)
-    agent.answers_itself = True
-    agent.save(update_fields=["answers_itself"])
-    return agent
+    return factories.make_agent(ana, "reed", channel=channel, answers_itself=True)
 
 
 @pytest.fixture

@@ -22,10 +22,7 @@ from tests.memory.plugins.lcm.factories import leaf, taken_in
 
 @pytest.fixture
 def reed(ana: Member, channel: Channel) -> Agent:
-    agent = factories.make_agent(ana, "reed", channel=channel)
-    agent.answers_itself = True
-    agent.save(update_fields=["answers_itself"])
-    return agent
+    return factories.make_agent(ana, "reed", channel=channel, answers_itself=True)
 
 
 @pytest.fixture

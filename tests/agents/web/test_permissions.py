@@ -22,10 +22,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def wren(ana: Member, channel: Channel) -> Agent:
-    agent = factories.make_agent(ana, "wren", level=3, channel=channel)
-    agent.answers_itself = True
-    agent.save(update_fields=["answers_itself"])
-    return agent
+    return factories.make_agent(ana, "wren", level=3, channel=channel, answers_itself=True)
 
 
 @pytest.fixture
