@@ -13,9 +13,9 @@ from agents.agent.models import Agent, Run
 from agents.agent.trust import may_respond
 from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
 from agents.prompts.snapshots.store import erase_calls_about, erase_tool_calls
-from agents.runs.external import finish_posted_runs
+from agents.runs.external.lifecycle import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
-from agents.runs.permission_answers import lapse_quoting_permissions, settle_permission
+from agents.runs.permissions.answers import lapse_quoting_permissions, settle_permission
 from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
 from knowledge.models import Entry

@@ -10,7 +10,7 @@ from agents.archive.jobs import delete_expired_archives, execute_export, recover
 from agents.prompts.snapshots.entry_erasure import erase_entries
 from agents.prompts.snapshots.store import expire_records
 from agents.runs.executor import execute_run
-from agents.runs.presence import notify_silent
+from agents.runs.external.presence import notify_silent
 from agents.runs.recovery import recover_runs
 from agents.schedules.services import start_due_schedules
 

@@ -18,9 +18,9 @@ from agents.prompts.assembler.validation import check_agent, check_endpoint, che
 from agents.prompts.history import PromptSteps
 from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
 from agents.quotes import AGENT_QUOTES
-from agents.runs.permission_views import permission_calls
-from agents.runs.plans import agent_plans
-from agents.runs.presence import notify_heard
+from agents.runs.external.plans import agent_plans
+from agents.runs.external.presence import notify_heard
+from agents.runs.permissions.presenters import permission_calls
 from agents.statistics.admin_dashboard import dashboard
 from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools

@@ -15,15 +15,15 @@ from agents.agent.models import AgentPlan, CallRule, Permission
 from agents.agent.trust import CallKind
 from agents.api.serializers import AttemptIn
 from agents.api.views import access_agent_by_handle, access_begun_run, access_run_to_answer
-from agents.runs.permission_answers import allow_always, read_permission
-from agents.runs.permission_requests import (
+from agents.runs.external.plans import MAX_ENTRIES, MAX_ENTRY_CHARACTERS, replace_plan
+from agents.runs.permissions.answers import allow_always, read_permission
+from agents.runs.permissions.requests import (
     MAX_COMMAND_CHARACTERS,
     MAX_PATH_CHARACTERS,
     MAX_PATHS,
     PermissionRequest,
     request_permission,
 )
-from agents.runs.plans import MAX_ENTRIES, MAX_ENTRY_CHARACTERS, replace_plan
 from memory.queries import access_approval
 from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.api.idempotency import idempotent

@@ -19,7 +19,7 @@ from agents.agent.models import (
 )
 from agents.agent.soul.rules import RULE_PLACES
 from agents.prompts.assembler.items import DropReason
-from agents.runs.reported_steps import MAX_FILES, MAX_STEP_CHARACTERS
+from agents.runs.external.reported_steps import MAX_FILES, MAX_STEP_CHARACTERS
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS
 from openvibe.api.fields import ChoiceField, IdField, TextField, WholeNumberField
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS

@@ -53,7 +53,7 @@ from agents.api.serializers import (
 from agents.prompts.assembler.assemble import assemble
 from agents.prompts.snapshots.redaction import message_payload, prompt_payload, read_snapshot, visible_tool_calls
 from agents.prompts.snapshots.store import shared_prefix_with_last_run
-from agents.runs.external import (
+from agents.runs.external.lifecycle import (
     ReportedUsage,
     append_words,
     assemble_for_session,
@@ -64,8 +64,8 @@ from agents.runs.external import (
     resume_external_run,
     tell_heard,
 )
+from agents.runs.external.reported_steps import report_step
 from agents.runs.lifecycle import interrupt_run, regenerate_run, retry_run, stop_run
-from agents.runs.reported_steps import report_step
 from agents.runs.steps import read_reasoning
 from agents.runs.timeline import run_timeline
 from agents.statistics.cache_rates import cache_history, visible_runs

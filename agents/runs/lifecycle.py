@@ -6,9 +6,9 @@ from django.utils import timezone
 
 from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run
 from agents.agent.permissions import reply_denied_reason
-from agents.runs.external import queue_external_run, stop_external_run
+from agents.runs.external.lifecycle import queue_external_run, stop_external_run
 from agents.runs.heard import count_unheard
-from agents.runs.permission_answers import lapse_run_permissions
+from agents.runs.permissions.answers import lapse_run_permissions
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
 from agents.runs.store import emit_reply_changed, emit_run_changed, has_later_answer
 from memory.models import Approval

@@ -1,8 +1,8 @@
 """Recovery of runs that a dead worker or a down broker left behind. Those that wait for an approval are left alone."""
 
 from agents.agent.models import RUNS
-from agents.runs.permission_answers import lapse_overdue_permissions
-from agents.runs.silence import fail_silent_runs
+from agents.runs.external.silence import fail_silent_runs
+from agents.runs.permissions.answers import lapse_overdue_permissions
 from agents.runs.store import fail_run
 
 WORKER_LOST = (

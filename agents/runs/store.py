@@ -11,7 +11,7 @@ from django.db.models import DateTimeField, Exists, F, OuterRef, Q, QuerySet, Va
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from agents.agent.models import RUNS, Run
+from agents.agent.models import EXTERNAL_RUNS, RUNS, Run
 from agents.prompts.assembler.assemble import Prompt
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.heard import HEARD_FIELDS, end_heard_runs
@@ -20,7 +20,7 @@ from agents.runs.thoughts import ThoughtWriter, remove_steps
 from memory.models import Approval
 from memory.services import record_failure
 from openvibe.base.events import emit
-from openvibe.base.problems import Problem
+from openvibe.base.problems import Conflict, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply, replace_replies, restore_reply
 from openvibe.engines.database.compiled_queries import CompiledQuery
@@ -496,3 +496,15 @@ def claimable_run(run_id: int) -> QuerySet[Run]:
 def run_as_it_is(run_id: int) -> QuerySet[Run]:
     """The query for what asks again while a run goes on: the server would plan its joins for 9 ms each time."""
     return _runs_with_relations().filter(pk=run_id)
+
+
+def lock_external_run(run: Run) -> Run:
+    """The run, locked, as long as it is this attempt's, with its agent and thread as they were loaded. Raises
+    Conflict."""
+    try:
+        current = EXTERNAL_RUNS.lock_owned(run)
+    except JobLost:
+        message = "This run is over, or another process of yours began it anew. Nothing was taken."
+        raise Conflict(message, code="run_over") from None
+    current.agent, current.thread = run.agent, run.thread
+    return current

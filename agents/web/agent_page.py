@@ -16,7 +16,7 @@ from agents.agent.soul.parser import soul_from_dict
 from agents.agent.token_budgets import tokens_used_today
 from agents.agent.trust import trust_level
 from agents.prompts.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
-from agents.runs.presence import read_presences
+from agents.runs.external.presence import read_presences
 from agents.statistics.cache_rates import agent_cache
 from agents.statistics.statistics import agent_acceptance, agent_charts, tokens_per_day
 from agents.web.access import access_agent

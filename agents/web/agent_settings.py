@@ -15,7 +15,7 @@ from agents.agent.models import MAX_PERMISSION_MINUTES, MAX_RUN_MINUTES, Agent, 
 from agents.agent.services import deactivate_agent, reactivate_agent, set_trust_level, update_agent
 from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
 from agents.agent.trust import TRUST_LEVELS
-from agents.runs.presence import read_presences
+from agents.runs.external.presence import read_presences
 from agents.statistics.statistics import agent_acceptance
 from agents.web.access import access_agent, check_may
 from openvibe.base.forms import ServiceForm

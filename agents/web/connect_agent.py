@@ -22,7 +22,7 @@ from agents.connect.join_codes import (
     join_lines,
     latest_join_code,
 )
-from agents.runs.presence import read_presences
+from agents.runs.external.presence import read_presences
 from agents.web.access import access_agent, check_may
 from agents.web.agent_settings import PlaceForm
 from openvibe.base.forms import ServiceForm

@@ -5,7 +5,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from agents.agent.models import Permission
-from agents.runs.permission_answers import allow_always
+from agents.runs.permissions.answers import allow_always
 from memory.queries import access_approval
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 

@@ -26,8 +26,8 @@ from agents.agent.models import (
     ToolSource,
     TrustChange,
 )
-from agents.runs.permission_views import permission_calls
-from agents.runs.plans import PlanProgress, plan_progress
+from agents.runs.external.plans import PlanProgress, plan_progress
+from agents.runs.permissions.presenters import permission_calls
 from agents.runs.step_words import call_words, reported_words, seconds_words, thought_words
 from memory.wiring import PermissionCall
 from openvibe.chat.models import Message

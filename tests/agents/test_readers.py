@@ -18,7 +18,7 @@ from agents.models import Agent, Run, ToolCall
 from agents.openai_api.conversations import asker_of, begin_turn
 from agents.openai_api.requests import parse_chat
 from agents.prompts.assembler.assemble import Prompt, assemble
-from agents.runs.external import ReportedUsage, begin_external_run, finish_external_run
+from agents.runs.external.lifecycle import ReportedUsage, begin_external_run, finish_external_run
 from agents.tools.toolbox import Toolbox
 from knowledge.models import Entry
 from knowledge.queries import find_entries

@@ -11,8 +11,8 @@ from agents.agent.call_rules import create_call_rule
 from agents.connect.join_codes import create_join_code
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
-from agents.runs.external import begin_external_run
-from agents.runs.permission_requests import PermissionRequest, request_permission
+from agents.runs.external.lifecycle import begin_external_run
+from agents.runs.permissions.requests import PermissionRequest, request_permission
 from agents.schedules.services import ScheduleDraft, create_schedule
 from knowledge.services import archive_entry
 from memory.episodes.models import Proposal

@@ -12,8 +12,8 @@ from agents.models import Agent, AgentPlan, CallRule, Permission, Run, RunStep
 from agents.prompts.snapshots.store import expire_records
 from agents.runs.diffs import cut_diff, read_diff
 from agents.runs.lifecycle import stop_run
-from agents.runs.permission_answers import allow_always
-from agents.runs.permission_requests import MAX_PERMISSIONS
+from agents.runs.permissions.answers import allow_always
+from agents.runs.permissions.requests import MAX_PERMISSIONS
 from agents.runs.recovery import recover_runs
 from memory.work.approvals import decide_approval
 from memory.work.models import Approval

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agents.models import Agent, Run, RunStep
-from agents.runs.external import begin_external_run
+from agents.runs.external.lifecycle import begin_external_run
 from agents.runs.lifecycle import retry_run, stop_run
 from openvibe.base.models import Event
 from openvibe.chat.models import Channel, Message, Thread

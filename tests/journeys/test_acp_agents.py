@@ -31,7 +31,7 @@ turn.ASK_AGAIN_SECONDS = 86_400.0
 raise SystemExit(main())
 """
 PLANS = """
-from agents.runs.plans import agent_plans
+from agents.runs.external.plans import agent_plans
 print([(entry["content"], entry["status"]) for plan in agent_plans({thread}) for entry in plan.entries])
 """
 numbers = count(1)

@@ -77,7 +77,7 @@ _IS_CONNECTED = """(EXISTS (
         SELECT FROM webhooks_delivery d WHERE d.webhook_id = h.id AND d.state = 'delivered'
     )
 ))"""
-"""Whether the program of an agent elsewhere is there, as `agents.runs.presence` has it."""
+"""Whether the program of an agent elsewhere is there, as `agents.runs.external.presence` has it."""
 
 
 @dataclass(frozen=True)

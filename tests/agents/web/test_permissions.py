@@ -6,10 +6,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, CallRule, Permission, Run
-from agents.runs.external import begin_external_run
-from agents.runs.permission_requests import PermissionRequest, request_permission
-from agents.runs.plans import replace_plan
-from agents.runs.reported_steps import report_step
+from agents.runs.external.lifecycle import begin_external_run
+from agents.runs.external.plans import replace_plan
+from agents.runs.external.reported_steps import report_step
+from agents.runs.permissions.requests import PermissionRequest, request_permission
 from memory.work.models import Approval
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel

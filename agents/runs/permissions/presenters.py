@@ -6,7 +6,7 @@ from agents.agent.call_patterns import COMMAND_KINDS, PATH_KINDS, is_outside
 from agents.agent.models import Permission
 from agents.agent.trust import CALL_LABELS, call_kind
 from agents.runs.diffs import MAX_SHOWN_LINES, read_diff, split_lines
-from agents.runs.permission_answers import always_pattern
+from agents.runs.permissions.answers import always_pattern
 from memory.wiring import PermissionCall
 
 TEXT_GONE = "What it would do went with a deleted message, or is no longer kept."

@@ -14,8 +14,8 @@ from django.utils import timezone
 from agents.agent.access import visible_to
 from agents.agent.models import EXTERNAL_RUNS, Run
 from agents.agent.permissions import reply_denied_reason
-from agents.runs.external import NOT_BEGUN, ReportedUsage, fail_external_run
-from agents.runs.programs import programs_heard_at
+from agents.runs.external.lifecycle import NOT_BEGUN, ReportedUsage, fail_external_run
+from agents.runs.external.programs import programs_heard_at
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import add_step
 from agents.runs.store import emit_reply_changed, emit_run_changed

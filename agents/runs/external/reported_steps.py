@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents.agent.models import Run, RunStep
 from agents.agent.trust import call_kind
 from agents.runs.diffs import cut_diff
-from agents.runs.external import lock_external_run
+from agents.runs.store import lock_external_run
 from agents.runs.thoughts import MAX_THOUGHT_CHARACTERS, bounded_thought, emit_step
 from openvibe.base.problems import Conflict, Problem
 from openvibe.engines.llm.tokens import count_tokens

@@ -37,17 +37,16 @@ from agents.runs.heard import (
     keep_heard,
     read_unheard,
 )
-from agents.runs.permission_answers import lapse_run_permissions
+from agents.runs.permissions.answers import lapse_run_permissions
 from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
 from agents.runs.steps import StepKind, add_step
-from agents.runs.store import clean_reply_body, emit_reply_changed, replace_earlier_answers
+from agents.runs.store import clean_reply_body, emit_reply_changed, lock_external_run, replace_earlier_answers
 from agents.runs.thoughts import remove_steps
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.queries import MessageSaid
 from openvibe.chat.services import check_not_archived, create_reply, finish_reply
-from openvibe.engines.jobs.jobs import JobLost
 from openvibe.engines.llm.tokens import count_tokens, counter_for
 from openvibe.engines.llm.values import ChatMessage, ToolSpec
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
@@ -427,18 +426,6 @@ def _prompt_tokens(run: Run) -> int:
     if "assembled" not in kinds or "claimed" in kinds[::-1][: kinds[::-1].index("assembled")]:
         return 0
     return Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
-
-
-def lock_external_run(run: Run) -> Run:
-    """The run, locked, as long as it is this attempt's, with its agent and thread as they were loaded. Raises
-    Conflict."""
-    try:
-        current = EXTERNAL_RUNS.lock_owned(run)
-    except JobLost:
-        message = "This run is over, or another process of yours began it anew. Nothing was taken."
-        raise Conflict(message, code="run_over") from None
-    current.agent, current.thread = run.agent, run.thread
-    return current
 
 
 def finish_posted_runs(message: Message) -> None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.agent.services import deactivate_agent
 from agents.models import Agent, Run
-from agents.runs.presence import Presence, notify_silent, read_presences
+from agents.runs.external.presence import Presence, notify_silent, read_presences
 from openvibe.api.auth import CONNECTED_SECONDS, authenticate_token
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
@@ -44,7 +44,7 @@ def test_a_program_is_there_while_it_is_heard(ana: Member, reed: Agent) -> None:
     assert authenticate_token(secret) is not None
     assert presence(reed, ana).state == "idle"
     assert "not connected" not in sidebar(ana)
-    heard_at = timezone.now() - timedelta(seconds=CONNECTED_SECONDS + 1)
+    heard_at = timezone.now() - timedelta(seconds=CONNECTED_SECONDS, hours=1)
     Token.objects.filter(pk=token.pk).update(last_used_at=heard_at)
     assert presence(reed, ana) == Presence(is_connected=False, heard_at=heard_at)
     assert presence(reed, ana).state == "away"

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from agents.agent.models import Agent, Run
-from agents.runs.programs import programs_heard_at, taking_webhooks, workspaces_last_heard
+from agents.runs.external.programs import programs_heard_at, taking_webhooks, workspaces_last_heard
 from openvibe.api.auth import CONNECTED_SECONDS, CallerParticipant
 from openvibe.base.events import emit
 from openvibe.workspaces.access import Access

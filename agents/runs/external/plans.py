@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.agent.models import AgentPlan, Run
-from agents.runs.external import lock_external_run
+from agents.runs.store import lock_external_run
 from agents.runs.thoughts import emit_step
 from memory.services import emit_work_changed
 from memory.wiring import AgentPlanView

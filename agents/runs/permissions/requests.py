@@ -17,8 +17,8 @@ from agents.agent.call_rules import rule_for
 from agents.agent.models import Agent, CallRule, Permission, Run
 from agents.agent.trust import CALL_CLASSES, CALL_LABELS, call_gate, call_kind, call_refusal, trust_level
 from agents.runs.diffs import cut_diff
-from agents.runs.external import lock_external_run
-from agents.runs.permission_answers import MAX_WHY_CHARACTERS, audit_permission, settled
+from agents.runs.permissions.answers import MAX_WHY_CHARACTERS, audit_permission, settled
+from agents.runs.store import lock_external_run
 from agents.runs.thoughts import bounded_thought, emit_step
 from memory.services import lock_thread, record_trust_check, request_approval
 from openvibe.base.problems import Conflict, Problem
