@@ -1,13 +1,9 @@
 """Wiring: what agents plug into lower floors (clients, access, budgets, denials, uses of knowledge, handoff lines)."""
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-
-from django.db.models import Exists, OuterRef
 
 from agents.agent.access import agent_access, agent_accesses, answers_for_free, endpoint_for, visible_to
-from agents.agent.audience import shown_messages, shown_while_answering, visible_calls
+from agents.agent.audience import shown_messages, shown_while_answering
 from agents.agent.models import Agent, LoadedSkill, Permission, ToolCall
 from agents.agent.permissions import reply_denials
 from agents.agent.services import PROMPT_CHECK
@@ -20,7 +16,7 @@ from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snaps
 from agents.quotes import AGENT_QUOTES
 from agents.runs.external.plans import agent_plans
 from agents.runs.external.presence import notify_heard
-from agents.runs.permissions.presenters import permission_calls
+from agents.runs.permissions.presenters import permission_calls, tool_calls
 from agents.statistics.admin_dashboard import dashboard
 from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools
@@ -56,9 +52,7 @@ from openvibe.chat.wiring import (
     TextEraser,
 )
 from openvibe.engines.llm.endpoints.endpoints import ENDPOINT_CHECK, client_for
-from openvibe.engines.llm.fences import clean_text
 from openvibe.engines.llm.protocol import ModelClient
-from openvibe.engines.text.invisible import reveal_invisible
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import AGENT_ACCESS, AGENT_ACCESSES
@@ -141,21 +135,7 @@ def approval_calls(approval_ids: Collection[int], access: Access) -> dict[int, A
     """The calls that wait, or waited, for these approvals. Two queries."""
     asked = permission_calls(Permission.objects.filter(approval__in=approval_ids))
     permissions = {call.approval_id: ApprovalCall(call.kind, "", call.hidden, call) for call in asked}
-    rows = ToolCall.objects.filter(approval__in=approval_ids, decision=ToolCall.Decision.WAITS)
-    is_visible = Exists(visible_calls(access).filter(pk=OuterRef("pk")))
-    columns = rows.annotate(is_visible=is_visible).values_list("approval_id", "name", "arguments", "is_visible")
-    calls = {pk: _approval_call(name, arguments, is_visible) for pk, name, arguments, is_visible in columns}
-    return calls | permissions
-
-
-def _approval_call(name: str, arguments: str, is_visible: bool) -> ApprovalCall:
-    if not is_visible:
-        return ApprovalCall(name, "", "Its arguments tell of something that you may not see.")
-    if not arguments:
-        return ApprovalCall(name, "", "Its arguments went with a deleted message. The call cannot be made any more.")
-    with suppress(ValueError):
-        arguments = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    return ApprovalCall(name, clean_text(reveal_invisible(arguments)))
+    return tool_calls(approval_ids, access) | permissions
 
 
 MAX_HANDOFF_CALLS = 20

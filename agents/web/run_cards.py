@@ -3,8 +3,9 @@
 A message shows the run that wrote it, and the runs it caused that have not answered yet."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -27,9 +28,9 @@ from agents.agent.models import (
     TrustChange,
 )
 from agents.runs.external.plans import PlanProgress, plan_progress
-from agents.runs.permissions.presenters import permission_calls
+from agents.runs.permissions.presenters import permission_calls, tool_calls
 from agents.runs.step_words import call_words, reported_words, seconds_words, thought_words
-from memory.wiring import PermissionCall
+from memory.wiring import ApprovalCall, PermissionCall
 from openvibe.chat.models import Message
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.text.cleaning import join_words, pluralize
@@ -68,6 +69,17 @@ class StepsLine:
 
 
 @dataclass(frozen=True)
+class WaitingApproval:
+    """`what` it would do, in a sentence, and the `reason` it gave; `call` has the tool and its arguments, where it is
+    about a call."""
+
+    pk: int
+    what: str
+    reason: str
+    call: ApprovalCall | None
+
+
+@dataclass(frozen=True)
 class RunCard:
     """One run as its message shows it. `label` is its state as a sentence.
 
@@ -100,7 +112,7 @@ class RunCard:
     may_regenerate: bool
     may_ask_again: bool
     thread_id: int
-    approval_id: int | None
+    approval: WaitingApproval | None
     """What it waits for now."""
     is_scheduled: bool
     stoppable_schedule_id: int | None
@@ -162,14 +174,14 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     """`run` for replies, `waiting` for messages whose runs have no reply yet, `ask_again` for those that were edited
     since they were answered, `level` the author's at that time.
 
-    One query, two where agents wrote without a run, one more where runs under way have called tools, and one where they
-    wait to be allowed something.
+    One query, two where agents wrote without a run, one more where runs under way have called tools, and one for each
+    way in which they wait to be allowed something.
     """
     runs: list[Run] = _runs_at.objects(array_literal(message.id for message in messages)) if messages else []
-    words_now, asked_now = _words_now(runs, access), _asked_now(runs)
+    words_now, asked_now, calls = _words_now(runs, access), _asked_now(runs), _waiting_calls(runs, access)
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
-        card = _run_card(run, access, words_now.get(run.pk, ()), asked_now.get(run.pk, ()))
+        card = _run_card(run, access, words_now.get(run.pk, ()), asked_now.get(run.pk, ()), calls)
         extras = decorations[run.trigger_id]
         if run.reply_id is None:
             extras["waiting"] = (*extras.get("waiting", ()), card)
@@ -187,7 +199,13 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 def read_run_card(run_id: int, access: Access) -> RunCard:
     """The card of a run that the asker sees."""
     run = _runs_by_id.objects(run_id)[0]
-    return _run_card(run, access, asked=_asked_now([run]).get(run.pk, ()))
+    return _run_card(run, access, asked=_asked_now([run]).get(run.pk, ()), waiting_calls=_waiting_calls([run], access))
+
+
+def _waiting_calls(runs: Sequence[Run], access: Access) -> Mapping[int, ApprovalCall]:
+    """The calls of tools that the runs wait to make, by approval. One query; none unless one of them waits."""
+    ids = [run.approval_id for run in runs if run.approval_id is not None and run.state == Run.State.WAITING]
+    return tool_calls(ids, access) if ids else {}
 
 
 def _asked_now(runs: Sequence[Run]) -> dict[int, list[PermissionCall]]:
@@ -245,7 +263,7 @@ def _levels_then(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 RUN_CARD_FIELDS = (
     *("state", "model", "first_model", "input_tokens", "output_tokens", "error", "stop_requested_at", "heard_at"),
-    *("reply", "trigger", "agent__deactivated_at", "agent__participant__name", "approval__what"),
+    *("reply", "trigger", "agent__deactivated_at", "agent__participant__name", "approval__what", "approval__reason"),
     *("thread", "task", "schedule__is_active"),
 )
 
@@ -330,7 +348,11 @@ def _steps_line(run: Run, reported: Sequence[dict[str, Any]], calls_now: Sequenc
 
 
 def _run_card(
-    run: Run, access: Access, calls_now: Sequence[tuple[str, str]] = (), asked: Sequence[PermissionCall] = ()
+    run: Run,
+    access: Access,
+    calls_now: Sequence[tuple[str, str]] = (),
+    asked: Sequence[PermissionCall] = (),
+    waiting_calls: Mapping[int, ApprovalCall] = MappingProxyType({}),
 ) -> RunCard:
     """The run for this asker. Expects `agent__participant` and `approval` loaded, and what `_card_rows` adds."""
     is_person = not access.is_agent
@@ -361,7 +383,7 @@ def _run_card(
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
         may_ask_again=is_person and run.is_over and run.agent.is_active,
         thread_id=run.thread_id,
-        approval_id=run.approval_id if run.state == Run.State.WAITING else None,
+        approval=_waiting_approval(run, waiting_calls),
         is_scheduled=run.task == Run.Task.SCHEDULED,
         stoppable_schedule_id=(
             run.schedule_id if is_person and not access.is_guest and run.schedule and run.schedule.is_active else None
@@ -375,6 +397,12 @@ def _run_card(
         may_decide=is_person and not access.is_guest,
         may_rule=access.administers,
     )
+
+
+def _waiting_approval(run: Run, calls: Mapping[int, ApprovalCall]) -> WaitingApproval | None:
+    if run.approval is None or run.state != Run.State.WAITING:
+        return None
+    return WaitingApproval(run.approval.pk, run.approval.what, run.approval.reason, calls.get(run.approval.pk))
 
 
 def _deciders(run: Run) -> str:

@@ -15,7 +15,7 @@ from openvibe.chat.services import open_direct_messages
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, is_whole, reply_of, told
 from tests.engines.llm.scripted_client import ScriptedModel
-from tests.factories import access
+from tests.factories import access, signed_in
 
 ORDER = ("request_approval", {"what": "Order  500 tulip bulbs", "reason": "They are gone by May."})
 
@@ -164,3 +164,34 @@ def test_the_message_does_not_say_it_was_stopped(ana: Member, waiting: Run) -> N
     assert "Stopped." not in page
     stop_run(run=waiting, by=access(ana))
     assert "Stopped." in client.get(address, headers={"HX-Request": "true"}).content.decode()
+
+
+def test_it_is_granted_and_denied_in_the_message_that_waits(ana: Member, waiting: Run, sent: list[int]) -> None:
+    client, slug = signed_in(ana), waiting.workspace.slug
+    approval = asked_for(waiting)
+    page = client.get(f"/w/{slug}/m/{waiting.reply_id}/", headers={"HX-Request": "true"}).content.decode()
+    card = page[page.index(f'id="decision-{approval.pk}"') :]
+    assert "Vibe asks:" in card
+    assert "Order 500 tulip bulbs" in card
+    assert "They are gone by May." in card
+    assert f'hx-target="#decision-{approval.pk}"' in card
+    assert ("Grant</button>" in card, "Deny</button>" in card) == (True, True)
+    answer = client.post(
+        f"/w/{slug}/approvals/{approval.pk}/",
+        {"granted": "no", "note": "Too many.", "from": "card"},
+        headers={"HX-Request": "true"},
+    )
+    assert "You denied it." in answer.content.decode()
+    approval.refresh_from_db()
+    assert (approval.state, approval.note, sent) == ("denied", "Too many.", [waiting.pk])
+
+
+def test_a_guest_reads_what_it_waits_for_without_buttons(ana: Member, waiting: Run) -> None:
+    Member.objects.filter(pk=ana.pk).update(role="guest")
+    page = (
+        signed_in(ana)
+        .get(f"/w/{waiting.workspace.slug}/m/{waiting.reply_id}/", headers={"HX-Request": "true"})
+        .content.decode()
+    )
+    assert "Vibe asks:" in page
+    assert "Grant</button>" not in page
