@@ -1,6 +1,6 @@
 // What a page starts. Everything here makes an already working page quicker; nothing is needed to read or post.
 
-import { all, body, one, refocus, toast } from "./page.js";
+import { all, body, one, passToasts, refocus, toast } from "./page.js";
 import * as feed from "./feed.js";
 import * as composer from "./composer.js";
 import * as live from "./live.js";
@@ -19,6 +19,8 @@ if (threadKey) {
   threadKey.value = history.state?.threadKey ?? threadKey.value;
   history.replaceState({ ...history.state, threadKey: threadKey.value }, "");
 }
+
+passToasts();
 
 document.addEventListener("click", (event) => {
   const { target } = event;

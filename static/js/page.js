@@ -116,6 +116,13 @@ export function announce(text) {
   if (status) status.textContent = text;
 }
 
+const TOAST_MS = 8000;
+
+/** Take away what a page said in its corner when it was opened, after a while. */
+export function passToasts() {
+  for (const box of all(".toast[data-passing]")) setTimeout(() => box.remove(), TOAST_MS);
+}
+
 /** A note in the corner until it is closed. */
 export function toast(text, { lasts = false } = {}) {
   const box = document.createElement("div");
@@ -129,7 +136,7 @@ export function toast(text, { lasts = false } = {}) {
   close.dataset.dismiss = "";
   box.append(words, close);
   one("#toasts")?.append(box);
-  if (!lasts) setTimeout(() => box.remove(), 8000);
+  if (!lasts) setTimeout(() => box.remove(), TOAST_MS);
   return box;
 }
 
