@@ -138,6 +138,41 @@ class TrustLevel:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LevelDifference:
+    """What an agent gains when it comes to a higher level, or loses at a lower one, a phrase each."""
+
+    level: TrustLevel
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+    is_current: bool
+
+
+def level_differences(number: int) -> tuple[LevelDifference, ...]:
+    """Every level beside the one of this number, in order. Each has what the one before it has, so that a step up only
+    gains."""
+    now = _level_phrases(trust_level(number))
+    return tuple(
+        LevelDifference(
+            level=level,
+            gained=_without(_level_phrases(level), now) if level.number > number else (),
+            lost=_without(now, _level_phrases(level)) if level.number < number else (),
+            is_current=level.number == number,
+        )
+        for level in TRUST_LEVELS
+    )
+
+
+def _without(phrases: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(phrase for phrase in phrases if phrase not in others)
+
+
+def _level_phrases(level: TrustLevel) -> tuple[str, ...]:
+    answers = (f"answers {words}" for occasion, words in _OCCASION_LABELS.items() if occasion in level.responds_to)
+    seen = (f"sees {phrase}" for phrase in level.visible_scope)
+    return (*seen, *answers, *level.allowed_actions[1:])
+
+
 _OBSERVER = TrustLevel(number=1, name="Observer", responds_to=("mention",))
 _ADVISOR = replace(
     _OBSERVER,

@@ -24,11 +24,12 @@ from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
+from openvibe.chat.models import Channel
 from openvibe.chat.queries import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-MAX_RUNS, VERSIONS_ON_A_PAGE, EPISODES_ON_A_PAGE = 20, 50, 50
+MAX_RUNS, VERSIONS_ON_A_PAGE, EPISODES_ON_A_PAGE, MAX_CHANNELS = 20, 50, 50, 8
 
 
 @workspace_view
@@ -43,6 +44,7 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "charts": agent_charts(agent, tokens_per_day(agent=agent)),
         "used_today": tokens_used_today(agent=agent),
         "cache": agent_cache(agent, request.access),
+        **_channels_context(request.access, agent),
         **_runs_context(request, agent),
         **_soul_context(request, agent),
         **_memory_context(request, agent),
@@ -50,6 +52,17 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "proposals": list_proposals(agent.participant, request.access),
     }
     return render(request, "agents/_agent.html" if request.htmx else "agents/agent.html", page)
+
+
+def _channels_context(access: Access, agent: Agent) -> dict[str, Any]:
+    """The channels that it is in, as far as the asker sees them. One query, two where there are many."""
+    channels = Channel.objects.visible_to(access).filter(
+        archived_at=None, pk__in=agent.participant.channels.values("pk")
+    )
+    channels = channels.exclude(name="").order_by("name")
+    rows = list(channels[: MAX_CHANNELS + 1])
+    more = channels.count() - MAX_CHANNELS if len(rows) > MAX_CHANNELS else 0
+    return {"channels": rows[:MAX_CHANNELS], "more_channels": more}
 
 
 class RunsForm(forms.Form):

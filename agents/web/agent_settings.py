@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from agents.agent.models import MAX_PERMISSION_MINUTES, MAX_RUN_MINUTES, Agent, Effort
 from agents.agent.services import deactivate_agent, reactivate_agent, set_trust_level, update_agent
 from agents.agent.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
-from agents.agent.trust import TRUST_LEVELS
+from agents.agent.trust import TRUST_LEVELS, level_differences
 from agents.runs.external.presence import read_presences
 from agents.statistics.statistics import agent_acceptance
 from agents.web.access import access_agent, check_may
@@ -206,6 +206,7 @@ def agent_level(request: WorkspaceRequest, handle: str) -> HttpResponse:
     context = {
         "agent": agent,
         "levels": TRUST_LEVELS,
+        "differences": level_differences(agent.level),
         "acceptance": agent_acceptance(agent),
         "changes": Paginator(agent.trust_changes.all(), CHANGES_ON_A_PAGE).get_page(request.GET.get("page")),
     }

@@ -1,6 +1,7 @@
 """The form of a new agent, for owners and admins, who try a question before they save it."""
 
 from functools import partial
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -29,18 +30,20 @@ class NewAgentForm(PlainSoulForm, TrialForm, PlaceForm):
         label="Handle",
         help_text="What people type after @. Empty: made from the name.",
     )
-    field_order = (
-        "name",
-        "handle",
-        "purpose",
-        "description",
-        "style",
-        "principles",
-        "never",
-        "endpoint",
-        "channels",
-        "question",
-    )
+    MORE = ("channels", "handle", "description", "style", "principles", "never")
+    """Fields that can wait."""
+
+    def __init__(self, request: WorkspaceRequest, **options: Any) -> None:
+        super().__init__(request, **options)
+        common = self.fields["channels"].queryset.filter(is_private=False).order_by("pk")  # type: ignore[attr-defined]  # a field of models
+        self.initial.setdefault("channels", list(common[:1]))
+
+    def more_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.MORE]
+
+    def opens_more(self) -> bool:
+        """Whether one of the fields that can wait has a problem."""
+        return not self.errors.keys().isdisjoint((*self.MORE, "question"))
 
     def clean_handle(self) -> str:
         handle: str = self.cleaned_data["handle"].strip().lstrip("@").lower()

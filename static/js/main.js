@@ -22,6 +22,26 @@ if (threadKey) {
 
 passToasts();
 
+/** A long list of choices is searched by the words of each; what is ticked stays in sight. */
+function addChoiceSearch(list) {
+  const search = document.createElement("input");
+  search.type = "search";
+  search.placeholder = "Search";
+  search.setAttribute("aria-label", `Search in: ${list.dataset.choices}`);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") event.preventDefault();
+  });
+  search.addEventListener("input", () => {
+    const words = search.value.trim().toLowerCase();
+    for (const choice of all(".check", list)) {
+      choice.hidden = !one("input", choice).checked && !choice.textContent.toLowerCase().includes(words);
+    }
+  });
+  list.prepend(search);
+}
+
+for (const list of all("[data-choices]")) addChoiceSearch(list);
+
 document.addEventListener("click", (event) => {
   const { target } = event;
   if (target.closest("[data-dismiss]")) target.closest(".toast").remove();

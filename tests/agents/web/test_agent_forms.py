@@ -53,6 +53,24 @@ def test_it_is_made_as_written_at_level_one(ana: Member, thread: Thread) -> None
     assert (soul.constraints.never_do, soul.behavior.response_style) == (("Invent a frost date",), "minimal")
 
 
+def test_it_takes_three_things_to_make_one_and_the_rest_waits(ana: Member, thread: Thread) -> None:
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/new-agent/").content.decode()
+    at_once, _, later = page.partition('<details class="settings-fold">')
+    assert all(f'name="{name}"' in at_once for name in ("name", "purpose", "endpoint"))
+    assert all(f'name="{name}"' in later for name in ("channels", "handle", "description", "never", "question"))
+    assert f'value="{thread.channel_id}" id="id_channels_0" checked' in later, "nobody could ask it"
+    status, page = new(ana, handle="@Vibe @")
+    assert (status, '<details class="settings-fold" open>' in page) == (422, True), "the problem is out of sight"
+
+
+def test_many_channels_are_a_list_to_search(ana: Member, thread: Thread) -> None:
+    address = f"/w/{ana.workspace.slug}/new-agent/"
+    assert "data-choices" not in signed_in(ana).get(address).content.decode()
+    for number in range(8):
+        make_channel(ana, f"bed-{number}")
+    assert 'data-choices="Channels it is in"' in signed_in(ana).get(address).content.decode()
+
+
 def test_a_question_is_tried_and_nothing_stays(ana: Member, thread: Thread) -> None:
     before = count_rows()
     status, page = new(ana, **{"try": "1", "question": "Where is the garden?", "channels": [thread.channel_id]})
@@ -159,6 +177,16 @@ def test_two_people_who_change_a_soul_do_not_overwrite_each_other(ana: Member, v
     text = {"soul": "identity: {name: Vibe}", "note": "x", "based_on": "2"}
     assert "identity.role" in browser.post(f"{address}?as=yaml", text).content.decode()
     assert SoulVersion.objects.count() == 2
+
+
+def test_what_another_level_changes_stands_beside_it(ana: Member, vibe: Agent) -> None:
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/agents/vibe/level/").content.decode()
+    assert page.index("</form>", page.index("level-form")) < page.index("All four levels"), "the form comes first"
+    of_level = {number: page.partition(f'data-level="{number}"')[2].partition("</section>")[0] for number in (1, 3)}
+    assert "No longer: </span>sees dive results" in of_level[1]
+    assert "New: </span>sees shared knowledge" in of_level[3]
+    assert "New: </span>answers on schedule" in of_level[3]
+    assert ("No longer" in of_level[3], "New" in of_level[1]) == (False, False), "a step up takes nothing away"
 
 
 def test_a_level_is_set_with_a_note_that_everybody_reads(ana: Member, dora: Member, vibe: Agent) -> None:
