@@ -18,10 +18,11 @@ from agents.agent.models import Agent, CallRule, Permission, Run
 from agents.agent.trust import CALL_CLASSES, CALL_LABELS, call_gate, call_kind, call_refusal, trust_level
 from agents.runs.diffs import cut_diff
 from agents.runs.external import lock_external_run
-from agents.runs.permission_answers import MAX_WHY_CHARACTERS, audit_permission, settled
+from agents.runs.permission_answers import MAX_WHY_CHARACTERS, audit_permission, channel_refusal, settled
 from agents.runs.thoughts import bounded_thought, emit_step
 from memory.services import lock_thread, record_trust_check, request_approval
 from openvibe.base.problems import Conflict, Problem
+from openvibe.chat.agent_tools import call_name
 from openvibe.engines.text.invisible import reveal_invisible
 from openvibe.engines.text.masking import mask_secrets
 
@@ -66,13 +67,14 @@ class PermissionRequest:
 
 @dataclass(frozen=True)
 class _Decision:
-    """`state` waiting: people are asked."""
+    """`state` waiting: people are asked. `is_by_place`: the channel lets no agent make such calls."""
 
     state: str
     why: str
     scope: str = ""
     rule: CallRule | None = None
     is_by_level: bool = False
+    is_by_place: bool = False
 
 
 def request_permission(*, run: Run, request: PermissionRequest) -> tuple[Permission, bool]:
@@ -117,8 +119,11 @@ def _find(run: Run, key: str) -> Permission | None:
 
 
 def _decide(run: Run, request: PermissionRequest) -> _Decision:
-    """What the level and the rules say of the call. Two queries at most."""
-    agent, call = run.agent, request.call
+    """What the channel, the level and the rules say of the call. Two queries at most, and one of the channel where it
+    was not loaded."""
+    agent, call, channel = run.agent, request.call, run.thread.channel
+    if not channel.allows_tool(call_name(call.kind)):
+        return _Decision(State.DENIED, channel_refusal(channel, call.kind), is_by_place=True)
     found = rule_for(run, call)
     rule, effect = found if found else (None, None)
     gate = call_gate(agent.level, call.kind, effect)  # type: ignore[arg-type]  # an effect of a rule is one
@@ -159,12 +164,17 @@ def _create(run: Run, request: PermissionRequest, decision: _Decision) -> Permis
     run.save(update_fields=["heard_at"])
     is_plain_look = CALL_CLASSES[kind] == "looks" and decision.state == State.ALLOWED and decision.rule is None
     if decision.state != State.WAITING and not is_plain_look:
-        by = f"a rule of @{agent.handle}" if decision.rule else f"the trust level of @{agent.handle}"
-        audit_permission(permission, by)
+        audit_permission(permission, _decided_by(agent, decision))
     if decision.is_by_level:
         _remember_refusal(agent, run, decision.why)
     emit_step(run)
     return permission
+
+
+def _decided_by(agent: Agent, decision: _Decision) -> str:
+    if decision.is_by_place:
+        return "the settings of the channel"
+    return f"a rule of @{agent.handle}" if decision.rule else f"the trust level of @{agent.handle}"
 
 
 def _readable(request: PermissionRequest) -> dict[str, object]:

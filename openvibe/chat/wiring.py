@@ -19,7 +19,7 @@ from django.dispatch import Signal
 from psycopg import sql
 
 from openvibe.base.quotation import MAX_NAME_TEXTS, MAX_VALUE_TEXTS, Quotation, Value
-from openvibe.chat.models import DiveResult, Message, Quote, Thread
+from openvibe.chat.models import Channel, DiveResult, Message, Quote, Thread
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.engines.database.locks import LockKind
 from openvibe.engines.registers import Register
@@ -189,6 +189,23 @@ REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Ma
 )
 """The reasons why agents may not take part in a dive (the task `dive` or `publish`), as sentences by participant id. A
 constant number of queries."""
+
+
+@dataclass(frozen=True)
+class ToolChoice:
+    """Something of agents that a channel may name as allowed there. `name`: as the channel keeps it; `group`: the
+    heading under which people find it."""
+
+    name: str
+    label: str
+    group: str
+
+
+TOOL_CHOICES: Register[Callable[[int], Sequence[ToolChoice]]] = Register("openvibe.chat.wiring.TOOL_CHOICES")
+"""All that there is to choose from in a workspace (its id), in the order in which it is shown. One query."""
+
+ANSWERED_CHANNELS: Register[Callable[[Access], Sequence[Channel]]] = Register("openvibe.chat.wiring.ANSWERED_CHANNELS")
+"""The channels in which an agent that answers through the API was asked and is not done. One query."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from openvibe.chat.images import NewImage, make_image
 from openvibe.chat.importing.values import ImportedLine, ImportedThread
+from openvibe.chat.services.agent_limits import KEEP, Keep, set_agent_limits, tool_choices
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
@@ -72,11 +73,13 @@ from openvibe.chat.services.threads import (
 
 __all__ = [
     "ERASED_TEXT",
+    "KEEP",
     "OFFERED_EMOJI",
     "DraftChanged",
     "FileUnavailable",
     "ImportedLine",
     "ImportedThread",
+    "Keep",
     "NewImage",
     "access_import",
     "add_reaction",
@@ -130,6 +133,7 @@ __all__ = [
     "revoke_outsiders_tokens",
     "save_draft",
     "save_message",
+    "set_agent_limits",
     "set_default_notification_level",
     "set_instructions",
     "set_notification_level",
@@ -137,6 +141,7 @@ __all__ = [
     "set_thread_followers",
     "start_dive",
     "store_files",
+    "tool_choices",
     "unsave_message",
     "update_channel",
     "update_message",
