@@ -1,14 +1,14 @@
 """Whether an agent may answer in a thread, or speak there on schedule, and why not."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 from agents.agent.access import free_answerers, visible_to
 from agents.agent.models import Agent
 from agents.agent.token_budgets import ReplyDenial, budget_denial, read_tokens_used
 from agents.agent.trust import Occasion, may_respond
-from openvibe.chat.models import Channel, ChannelMembership, Dive, Thread
-from openvibe.chat.queries import load_visibility, sees_thread, visibility_of
+from openvibe.chat.models import Dive, Thread
+from openvibe.chat.queries import added_where_limited, budget_of_place, load_visibility, sees_thread, visibility_of
 from openvibe.workspaces.access import Access
 
 
@@ -28,13 +28,13 @@ def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str
     access = visible_to(agent)
     load_visibility([access])
     everywhere = _agent_denial(agent) or _occasion_denial(agent, None, "scheduled")
-    members = _members_of_limited([thread.channel for thread in threads], [agent])
+    added = added_where_limited(threads, [agent.participant_id])
     used = read_tokens_used(agent.workspace_id)
-    unpaid = [budget_denial(agent, used, thread.channel) for thread in threads]
+    unpaid = [budget_denial(agent, used, budget_of_place(thread)) for thread in threads]
     if any(unpaid) and free_answerers([agent]):
         unpaid = [None] * len(threads)
     denials = (
-        everywhere or _thread_denial(agent, thread, access, members) or no_tokens
+        everywhere or _thread_denial(agent, thread, access, added) or no_tokens
         for thread, no_tokens in zip(threads, unpaid, strict=True)
     )
     return [f"@{agent.participant.handle} does not speak there: {each.reason}" if each else None for each in denials]
@@ -51,26 +51,26 @@ def reply_denials(
     known_accesses = known_accesses or {}
     accesses = {agent.participant_id: known_accesses.get(agent.participant_id) or visible_to(agent) for agent in agents}
     load_visibility(accesses.values())
-    members = _members_of_limited([thread.channel], agents)
+    added = added_where_limited([thread], [agent.participant_id for agent in agents])
     denials = {
         agent.participant_id: denial
         for agent in agents
-        if (denial := _agent_denial(agent) or _thread_denial(agent, thread, accesses[agent.participant_id], members))
+        if (denial := _agent_denial(agent) or _thread_denial(agent, thread, accesses[agent.participant_id], added))
     }
     others = [agent for agent in agents if agent.participant_id not in denials]
     if others:
         dive = _dive_of(thread)
-        unpaid = _paid_denials(others, thread.channel)
+        unpaid = _paid_denials(others, thread)
         for agent in others:
             if denial := _occasion_denial(agent, dive, task) or unpaid.get(agent.participant_id):
                 denials[agent.participant_id] = denial
     return denials
 
 
-def _paid_denials(agents: Sequence[Agent], channel: Channel) -> dict[int, ReplyDenial]:
+def _paid_denials(agents: Sequence[Agent], thread: Thread) -> dict[int, ReplyDenial]:
     """What keeps those whose model costs something from using more tokens there today, by participant id."""
-    used = read_tokens_used(channel.workspace_id)
-    denied = {agent: denial for agent in agents if (denial := budget_denial(agent, used, channel))}
+    used, budget = read_tokens_used(thread.workspace_id), budget_of_place(thread)
+    denied = {agent: denial for agent in agents if (denial := budget_denial(agent, used, budget))}
     free = free_answerers(denied) if denied else set()
     return {agent.participant_id: denial for agent, denial in denied.items() if agent.participant_id not in free}
 
@@ -82,12 +82,12 @@ def _agent_denial(agent: Agent) -> ReplyDenial | None:
 
 
 def _thread_denial(
-    agent: Agent, thread: Thread, access: Access, members: Collection[tuple[int, int]]
+    agent: Agent, thread: Thread, access: Access, added: Collection[tuple[int, int]]
 ) -> ReplyDenial | None:
     if thread.access == Thread.Access.HUMAN_ONLY:
         return ReplyDenial("this thread is for people only.", is_notified=False)
     if sees_thread(access, thread):
-        return _channel_denial(agent, thread.channel, members)
+        return _channel_denial(agent, thread, added)
     if thread.parent_id is not None and not access.reads_dive_results:
         return ReplyDenial(f"at L{agent.level} it takes no part in dives.", is_notified=False)
     is_listed = (thread.parent_id or thread.pk) in visibility_of(access).thread_ids
@@ -96,21 +96,12 @@ def _thread_denial(
     return ReplyDenial("it is not in this channel. Somebody who runs the channel can add it.", is_notified=False)
 
 
-def _channel_denial(agent: Agent, channel: Channel, members: Collection[tuple[int, int]]) -> ReplyDenial | None:
+def _channel_denial(agent: Agent, thread: Thread, added: Collection[tuple[int, int]]) -> ReplyDenial | None:
     """What keeps an agent that reads the channel from answering there."""
-    if not channel.added_agents_only or (channel.pk, agent.participant_id) in members:
+    channel = thread.channel
+    if not channel.added_agents_only or (channel.pk, agent.participant_id) in added:
         return None
     return ReplyDenial(f"in {channel} only agents answer that were added. Somebody who runs the channel can add it.")
-
-
-def _members_of_limited(channels: Iterable[Channel], agents: Iterable[Agent]) -> set[tuple[int, int]]:
-    """The ids of channel and participant for those of the agents that were added, of channels where only these answer.
-    One query, where there is such a channel."""
-    limited = {channel.pk for channel in channels if channel.added_agents_only}
-    if not limited:
-        return set()
-    rows = ChannelMembership.objects.filter(channel__in=limited, participant__agent__in=agents)
-    return set(rows.values_list("channel_id", "participant_id"))
 
 
 def _dive_of(thread: Thread) -> Dive | None:

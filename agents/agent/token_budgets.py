@@ -11,7 +11,7 @@ from django.db.models import F, QuerySet, Sum
 
 from agents.agent.models import Agent, Run
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Channel
+from openvibe.chat.queries import ChannelBudget, channel_budget
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.workspaces.models import Spending, Workspace
 
@@ -78,28 +78,29 @@ def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[
     return runs.filter(workspace__in=workspace_ids), Spending.objects.filter(workspace__in=workspace_ids)
 
 
-def budget_denial(agent: Agent, used: TokensUsed, channel: Channel | None = None) -> ReplyDenial | None:
-    """What keeps an agent whose model costs something from using more tokens today, in this channel."""
+def budget_denial(agent: Agent, used: TokensUsed, budget: ChannelBudget | None = None) -> ReplyDenial | None:
+    """What keeps an agent whose model costs something from using more tokens today, in the channel of this budget."""
     if used.by_agent.get(agent.participant_id, 0) >= agent.daily_token_budget:
         return ReplyDenial("its token budget for today is used up. It starts afresh at midnight UTC.")
-    if channel is not None and _channel_rest(channel.daily_token_budget, channel.pk, used) <= 0:
-        return ReplyDenial(f"the token budget of {channel} for today is used up. It starts afresh at midnight UTC.")
+    if _channel_rest(budget, used) <= 0:
+        place = budget.place if budget else ""
+        return ReplyDenial(f"the token budget of {place} for today is used up. It starts afresh at midnight UTC.")
     if used.total >= agent.workspace.daily_token_budget:
         return ReplyDenial("the workspace's token budget for today is used up, until midnight UTC.")
     return None
 
 
-def check_budgets_left(agent: Agent, channel: Channel) -> int:
+def check_budgets_left(agent: Agent, channel_id: int) -> int:
     """Tokens left of the budgets of today, the agent's, the channel's as it is now, and the workspace's, to an agent
     that is answering there.
 
     Raises Problem once one of them is used up: by this run, or by others meanwhile.
     """
     used = read_tokens_used(agent.workspace_id)
-    channel.daily_token_budget = _budget_of_channel(channel.pk)
-    if denial := budget_denial(agent, used, channel):
+    budget = channel_budget(channel_id)
+    if denial := budget_denial(agent, used, budget):
         raise Problem(f"@{agent.handle} did not go on: {denial.reason}", code="budget_used_up")
-    return _smallest_rest(used, agent.workspace.daily_token_budget, agent, channel.pk, channel.daily_token_budget)
+    return _smallest_rest(used, agent.workspace.daily_token_budget, agent, budget)
 
 
 def tokens_left(workspace_id: int, participant_id: int | None = None, channel_id: int | None = None) -> int:
@@ -107,26 +108,19 @@ def tokens_left(workspace_id: int, participant_id: int | None = None, channel_id
     named. Not below 0."""
     workspace_budget = Workspace.objects.values_list("daily_token_budget", flat=True).get(pk=workspace_id)
     agent = Agent.objects.filter(participant=participant_id).first() if participant_id is not None else None
-    channel_budget = _budget_of_channel(channel_id) if channel_id is not None else None
-    used = read_tokens_used(workspace_id)
-    return max(_smallest_rest(used, workspace_budget, agent, channel_id, channel_budget), 0)
+    budget = channel_budget(channel_id) if channel_id is not None else None
+    return max(_smallest_rest(read_tokens_used(workspace_id), workspace_budget, agent, budget), 0)
 
 
-def _budget_of_channel(channel_id: int) -> int | None:
-    return Channel.objects.filter(pk=channel_id).values_list("daily_token_budget", flat=True).first()
-
-
-def _channel_rest(budget: int | None, channel_id: int | None, used: TokensUsed) -> float:
+def _channel_rest(budget: ChannelBudget | None, used: TokensUsed) -> float:
     """What is left of a channel's budget; endless where it has none."""
-    return inf if budget is None or channel_id is None else budget - used.by_channel.get(channel_id, 0)
+    return inf if budget is None or budget.tokens is None else budget.tokens - used.by_channel.get(budget.channel_id, 0)
 
 
-def _smallest_rest(
-    used: TokensUsed, workspace_budget: int, agent: Agent | None, channel_id: int | None, channel_budget: int | None
-) -> int:
+def _smallest_rest(used: TokensUsed, workspace_budget: int, agent: Agent | None, budget: ChannelBudget | None) -> int:
     """What is left of the workspace's, the agent's or the channel's budget, whichever is least; below 0 where more was
     used."""
-    rests = [workspace_budget - used.total, _channel_rest(channel_budget, channel_id, used)]
+    rests = [workspace_budget - used.total, _channel_rest(budget, used)]
     if agent is not None:
         rests.append(agent.daily_token_budget - used.by_agent.get(agent.participant_id, 0))
     return int(min(rests))

@@ -7,13 +7,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.tools.effective import effective_here
+from agents.tools.effective import effective_in
 from openvibe.api.views import ApiView
-from openvibe.chat.models import Channel
-from openvibe.chat.queries import access_channel, access_thread
-from openvibe.workspaces.access import Access
+from openvibe.chat.queries import access_channel_place, access_thread_place
 from openvibe.workspaces.decorators import request_access
-from openvibe.workspaces.models import Workspace
 
 CHANGE_HELP = "Path of the page where it is changed; null for those who may not."
 ORIGIN_HELP = "Where it comes from, in words."
@@ -109,18 +106,12 @@ class ChannelEffective(ApiView):
         """What holds for agents in a channel, and why: instructions, which agents answer, what each may use, budgets,
         knowledge and memory. What the caller may not know is not in it."""
         access = request_access(request)
-        channel = access_channel(access, pk)
-        return Response(EffectiveOut(effective_here(access, _workspace(channel), channel)).data)
+        return Response(EffectiveOut(effective_in(access_channel_place(access, pk), access)).data)
 
 
 class ThreadEffective(ApiView):
     @extend_schema(operation_id="threads_effective", responses=EffectiveOut)
     def get(self, request: Request, pk: int) -> Response:
         """What holds for agents in a thread or a dive, and why, as `channels_effective` says it of a channel."""
-        access: Access = request_access(request)
-        thread = access_thread(access, pk)
-        return Response(EffectiveOut(effective_here(access, _workspace(thread.channel), thread.channel, thread)).data)
-
-
-def _workspace(channel: Channel) -> Workspace:
-    return Workspace.objects.get(pk=channel.workspace_id)
+        access = request_access(request)
+        return Response(EffectiveOut(effective_in(access_thread_place(access, pk), access)).data)

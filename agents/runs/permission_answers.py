@@ -15,7 +15,6 @@ from memory.services import decide_approval, lapse_approval, lock_approval, lock
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.agent_tools import call_name
-from openvibe.chat.models import Channel
 from openvibe.workspaces.access import Access
 
 BATCH_SIZE = 500
@@ -100,9 +99,8 @@ def _settle(permission_id: int, state: str, why: str, *, by: Actor | str, note: 
     permission = rows.select_related("run__agent__participant", "run__thread__channel", "run__trigger").first()
     if permission is None:
         return
-    channel, kind = permission.run.thread.channel, call_kind(permission.kind)
-    if state == State.ALLOWED and not channel.allows_tool(call_name(kind)):
-        state, why = State.DENIED, channel_refusal(channel, kind)
+    if state == State.ALLOWED and (refusal := channel_refusal(permission.run, call_kind(permission.kind))):
+        state, why = State.DENIED, refusal
     permission.state, permission.decided_at = state, timezone.now()
     permission.why, permission.note = why[:MAX_WHY_CHARACTERS], note
     if state == State.DENIED:
@@ -130,8 +128,11 @@ def audit_permission(permission: Permission, by: Actor | str) -> None:
     )
 
 
-def channel_refusal(channel: Channel, kind: CallKind) -> str:
-    """The sentence that says why the channel refuses a call."""
+def channel_refusal(run: Run, kind: CallKind) -> str:
+    """The sentence that says why the run's channel refuses a call; empty where it does not."""
+    channel = run.thread.channel
+    if channel.allows_tool(call_name(kind)):
+        return ""
     return f"In {channel} agents make no calls of this kind with tools of their own: “{CALL_LABELS[kind]}”."
 
 
@@ -168,9 +169,8 @@ def allow_always(*, approval_id: int, by: Access, pattern: str | None = None, no
             "No pattern tells calls like this one from others. Allow it once, or make a rule on the agent's tools page."
         )
         raise Problem(message, code="bad_pattern", field="pattern")
-    channel = permission.run.thread.channel
-    if not channel.allows_tool(call_name(kind)):
-        raise Refused(channel_refusal(channel, kind), code="tool_not_allowed_here")
+    if refusal := channel_refusal(permission.run, kind):
+        raise Refused(refusal, code="tool_not_allowed_here")
     wanted = (suggested or "") if pattern is None else pattern.strip()
     if kind == "switch_mode":
         raise Problem("A change of mode is asked about each time. Allow it once.", code="bad_kind", field="pattern")

@@ -22,7 +22,6 @@ from agents.runs.permission_answers import MAX_WHY_CHARACTERS, audit_permission,
 from agents.runs.thoughts import bounded_thought, emit_step
 from memory.services import lock_thread, record_trust_check, request_approval
 from openvibe.base.problems import Conflict, Problem
-from openvibe.chat.agent_tools import call_name
 from openvibe.engines.text.invisible import reveal_invisible
 from openvibe.engines.text.masking import mask_secrets
 
@@ -121,9 +120,9 @@ def _find(run: Run, key: str) -> Permission | None:
 def _decide(run: Run, request: PermissionRequest) -> _Decision:
     """What the channel, the level and the rules say of the call. Two queries at most, and one of the channel where it
     was not loaded."""
-    agent, call, channel = run.agent, request.call, run.thread.channel
-    if not channel.allows_tool(call_name(call.kind)):
-        return _Decision(State.DENIED, channel_refusal(channel, call.kind), is_by_place=True)
+    agent, call = run.agent, request.call
+    if refusal := channel_refusal(run, call.kind):
+        return _Decision(State.DENIED, refusal, is_by_place=True)
     found = rule_for(run, call)
     rule, effect = found if found else (None, None)
     gate = call_gate(agent.level, call.kind, effect)  # type: ignore[arg-type]  # an effect of a rule is one

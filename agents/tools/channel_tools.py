@@ -3,6 +3,7 @@ calls that agents elsewhere make with tools of their own."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -10,7 +11,6 @@ from agents.agent.models import EXTERNAL_RUNS, McpTool, Run
 from agents.agent.trust import CALL_LABELS
 from agents.tools.toolbox import TOOLS
 from openvibe.chat.agent_tools import call_name, server_name, server_tool_name
-from openvibe.chat.models import Channel
 from openvibe.chat.wiring import ToolChoice
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.workspaces.access import Access
@@ -49,14 +49,14 @@ def list_tool_choices(workspace_id: int) -> Sequence[ToolChoice]:
     return [*own, *connected.values(), *calls]
 
 
-def answered_channels(access: Access) -> Sequence[Channel]:
-    """The channels in which an agent that answers through the API was asked and is not done. One query."""
-    return list(_answered_channels.objects(access.participant_id))
+def answered_channels(access: Access) -> set[int]:
+    """The ids of the channels in which an agent that answers through the API was asked and is not done. One query."""
+    return {channel_id for (channel_id,) in _answered_channels.rows(access.participant_id)}
 
 
 @CompiledQuery
-def _answered_channels(participant_id: int) -> QuerySet[Channel]:
+def _answered_channels(participant_id: int) -> QuerySet[Any, Any]:
     runs = Run.objects.filter(
         EXTERNAL_RUNS.condition, agent__participant=participant_id, state__in=EXTERNAL_RUNS.unfinished
     )
-    return Channel.objects.filter(pk__in=runs.order_by().values("thread__channel")).order_by()
+    return runs.order_by().values_list("thread__channel_id")

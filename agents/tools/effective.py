@@ -31,14 +31,12 @@ from agents.tools.channel_tools import TOOL_LABELS, list_tool_choices
 from agents.tools.mcp_servers.tools import registration_of
 from agents.tools.toolbox import TOOLS, tools_named_by_soul, withholding_rule
 from agents.tools.values import ToolRegistration
-from knowledge.models import Entry
+from knowledge.queries import count_current_entries
 from memory.queries import MemoryMode, active_plugin, memory_mode
 from openvibe.chat.agent_tools import call_name
-from openvibe.chat.models import Channel, Thread
-from openvibe.chat.queries import ScopedInstructions, agents_with_access, scoped_instructions
+from openvibe.chat.queries import Place, ScopedInstructions, agents_with_access, scoped_instructions
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Workspace
 
 WORKSPACE_WIDE = "everywhere in the workspace"
 POLICY_ORIGIN = "OpenVibe itself"
@@ -161,16 +159,18 @@ class Effective:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _View:
     """The place, who asks, and the addresses that she may follow."""
 
     access: Access
-    workspace: Workspace
-    channel: Channel
-    thread: Thread | None
+    place: Place
+
+    @property
+    def workspace_id(self) -> int:
+        return self.place.channel.workspace_id
 
     def url(self, name: str, *args: object) -> str:
-        return reverse(name, args=[self.workspace.slug, *args])
+        return reverse(name, args=[self.place.channel.workspace.slug, *args])
 
     def admin_url(self, name: str, *args: object) -> str | None:
         return self.url(name, *args) if self.access.administers else None
@@ -178,16 +178,8 @@ class _Place:
     @property
     def channel_url(self) -> str | None:
         """Where the channel's limits are changed."""
-        return None if self.channel.is_direct else self.admin_url("channel-edit", self.channel.pk)
-
-    @property
-    def answering_thread(self) -> Thread:
-        """The thread; of a channel one that could be begun there."""
-        return self.thread or Thread(workspace_id=self.workspace.pk, channel=self.channel)
-
-    @property
-    def task(self) -> str:
-        return "dive" if self.thread is not None and self.thread.parent_id is not None else "mention"
+        channel = self.place.channel
+        return None if channel.is_direct else self.admin_url("channel-edit", channel.pk)
 
     def sees_inside(self, agent: Agent) -> bool:
         """Whether the asker may know more of the agent than its face and level."""
@@ -196,44 +188,43 @@ class _Place:
         return not self.access.is_guest
 
 
-def effective_here(access: Access, workspace: Workspace, channel: Channel, thread: Thread | None = None) -> Effective:
-    """What holds in a channel, or in a thread of it, which the asker sees. As many queries for many agents and tools as
-    for one."""
-    place = _Place(access, workspace, channel, thread)
-    used = read_tokens_used(workspace.pk)
+def effective_in(place: Place, access: Access) -> Effective:
+    """What holds in a place that the asker sees. As many queries for many agents and tools as for one."""
+    view, channel, thread = _View(access, place), place.channel, place.thread
+    used = read_tokens_used(view.workspace_id)
     agents = _agents(place)
-    denials = reply_denials(agents, place.answering_thread, place.task)
-    inside = [agent for agent in agents if place.sees_inside(agent)]
+    denials = reply_denials(agents, place.any_thread, "dive" if place.is_dive else "mention")
+    inside = [agent for agent in agents if view.sees_inside(agent)]
     connected, rules = _connected_tools(inside), _rule_counts(place, inside)
     return Effective(
         channel=None if channel.is_direct else channel.pk,
         thread=thread.pk if thread is not None else None,
-        place=str(channel) if thread is None else thread.title,
-        instructions=_instructions(place),
+        place=place.name,
+        instructions=_instructions(view),
         added_agents_only=channel.added_agents_only,
         agents_origin=_agents_origin(place),
-        agents_url=None if channel.is_direct else place.url("channel-members", channel.pk),
-        agents=tuple(_effective_agent(place, agent, denials, connected[agent.pk], rules, used) for agent in agents),
-        tools=_channel_tools(place),
-        budgets=_budgets(place, used),
-        knowledge=_knowledge(place),
-        memory=_memory(place),
+        agents_url=None if channel.is_direct else view.url("channel-members", channel.pk),
+        agents=tuple(_effective_agent(view, agent, denials, connected[agent.pk], rules, used) for agent in agents),
+        tools=_channel_tools(view),
+        budgets=_budgets(view, used),
+        knowledge=_knowledge(view),
+        memory=_memory(view),
     )
 
 
-def _agents(place: _Place) -> list[Agent]:
+def _agents(place: Place) -> list[Agent]:
     """Those that read here, by name."""
-    participants = agents_with_access(place.thread or place.channel)
+    participants = agents_with_access(place.row)
     agents = Agent.objects.filter(participant__in=participants, deactivated_at=None)
     related = agents.select_related("participant", "workspace", "soul", "endpoint")
     return list(related.order_by("participant__name", "pk"))
 
 
-def _agents_origin(place: _Place) -> str:
-    channel, thread = place.channel, place.thread
-    if thread is not None and thread.access == Thread.Access.HUMAN_ONLY:
+def _agents_origin(place: Place) -> str:
+    channel = place.channel
+    if place.is_for_people_only:
         return "This thread is for people only, as whoever runs it chose."
-    if thread is not None and thread.access == Thread.Access.AGENT_RESTRICTED:
+    if place.lists_agents:
         return "This thread is open to the agents it lists, as whoever runs it chose."
     if channel.is_direct:
         return "These are direct messages: the two who write them, and nobody else."
@@ -244,27 +235,27 @@ def _agents_origin(place: _Place) -> str:
     return f"{channel} is public: agents that were added answer, and those whose level reads every public channel."
 
 
-def _instructions(place: _Place) -> tuple[EffectiveInstructions, ...]:
+def _instructions(view: _View) -> tuple[EffectiveInstructions, ...]:
     """In the order of prompts: OpenVibe's policy, each agent's SOUL (named with the agents), then scope by scope."""
-    scopes = scoped_instructions(place.access, place.workspace, place.channel, place.thread)
+    scopes = scoped_instructions(view.access, view.place.channel.workspace, view.place.channel, view.place.thread)
     policy = EffectiveInstructions(POLICY_ORIGIN, "The built-in policy: what agents are, and whose words bind them.")
     soul = EffectiveInstructions("each agent", "Its SOUL: who it is, its principles and constraints.")
-    return (policy, soul, *(_scope(place, scope) for scope in scopes))
+    return (policy, soul, *(_scope(view, scope) for scope in scopes))
 
 
-def _scope(place: _Place, scope: ScopedInstructions) -> EffectiveInstructions:
+def _scope(view: _View, scope: ScopedInstructions) -> EffectiveInstructions:
     kind, _, number = scope.ref.partition("@")[0].partition(":")
     if kind == "workspace":
-        url = place.admin_url("settings-instructions")
+        url = view.admin_url("settings-instructions")
     elif kind == "channel":
-        url = place.channel_url
+        url = view.channel_url
     else:
-        url = place.admin_url("thread", int(number))
+        url = view.admin_url("thread", int(number))
     return EffectiveInstructions(scope.place, scope.expanded.text, url)
 
 
 def _effective_agent(
-    place: _Place,
+    view: _View,
     agent: Agent,
     denials: Mapping[int, ReplyDenial],
     connected: Sequence[ToolRegistration],
@@ -280,23 +271,23 @@ def _effective_agent(
         "level": agent.level,
         "level_label": level.label,
         "level_origin": WORKSPACE_WIDE,
-        "level_url": place.url("agent-level", agent.handle),
+        "level_url": view.url("agent-level", agent.handle),
     }
-    if not place.sees_inside(agent):
+    if not view.sees_inside(agent):
         return EffectiveAgent(**cast(Any, face))
     return EffectiveAgent(
         **cast(Any, face),
         runs_elsewhere=agent.answers_itself,
         soul=agent.soul.number if agent.soul else None,
-        soul_url=place.url("agent-soul" if place.access.administers else "agent", agent.handle),
-        tools=_tools_of(place, agent, connected),
-        calls=_calls_of(place, agent, rules) if agent.answers_itself else (),
-        tools_url=place.admin_url("agent-tools", agent.handle),
+        soul_url=view.url("agent-soul" if view.access.administers else "agent", agent.handle),
+        tools=_tools_of(view, agent, connected),
+        calls=_calls_of(view, agent, rules) if agent.answers_itself else (),
+        tools_url=view.admin_url("agent-tools", agent.handle),
         budget=EffectiveBudget(
             f"the settings of @{agent.handle}",
             agent.daily_token_budget,
             used.by_agent.get(agent.participant_id, 0),
-            place.admin_url("agent-settings", agent.handle),
+            view.admin_url("agent-settings", agent.handle),
         ),
         knowledge=KNOWLEDGE_WORDS[level.knowledge],
     )
@@ -306,18 +297,18 @@ def _sentence(reason: str) -> str:
     return reason[:1].upper() + reason[1:]
 
 
-def _tools_of(place: _Place, agent: Agent, connected: Iterable[ToolRegistration]) -> tuple[EffectiveTool, ...]:
+def _tools_of(view: _View, agent: Agent, connected: Iterable[ToolRegistration]) -> tuple[EffectiveTool, ...]:
     """OpenVibe's own tools, then those of connected servers that an admin allowed the agent."""
     named = tools_named_by_soul(agent)
-    own = [_effective_tool(place, agent, each, TOOL_LABELS[each.name], named) for each in TOOLS]
-    others = [_effective_tool(place, agent, each, each.name, frozenset()) for each in connected]
+    own = [_effective_tool(view, agent, each, TOOL_LABELS[each.name], named) for each in TOOLS]
+    others = [_effective_tool(view, agent, each, each.name, frozenset()) for each in connected]
     return (*own, *others)
 
 
 def _effective_tool(
-    place: _Place, agent: Agent, tool: ToolRegistration, label: str, named: frozenset[str]
+    view: _View, agent: Agent, tool: ToolRegistration, label: str, named: frozenset[str]
 ) -> EffectiveTool:
-    if rule := withholding_rule(tool, agent, place.channel, named):
+    if rule := withholding_rule(tool, agent, view.place.any_thread, named):
         return EffectiveTool(tool.name, label, "refused", f"A tool {rule}.")
     what = gate(agent.level, tool.effect, is_approved=tool.is_approved, asks_first=tool.asks_first)
     if what == "ask":
@@ -332,15 +323,15 @@ def _by_soul(named: frozenset[str]) -> str:
     return "Its SOUL lists it." if named else ""
 
 
-def _calls_of(place: _Place, agent: Agent, rules: Mapping[tuple[int, str], int]) -> tuple[EffectiveTool, ...]:
-    return tuple(_call(place, agent, kind, rules.get((agent.pk, kind), 0)) for kind in CALL_LABELS)
+def _calls_of(view: _View, agent: Agent, rules: Mapping[tuple[int, str], int]) -> tuple[EffectiveTool, ...]:
+    return tuple(_call(view, agent, kind, rules.get((agent.pk, kind), 0)) for kind in CALL_LABELS)
 
 
-def _call(place: _Place, agent: Agent, kind: CallKind, rules: int) -> EffectiveTool:
+def _call(view: _View, agent: Agent, kind: CallKind, rules: int) -> EffectiveTool:
     """What becomes of its calls of one kind, and whether rules of admins say otherwise of some."""
     label, rule = CALL_LABELS[kind], call_rule(agent.level, kind)
-    if not place.channel.allows_tool(call_name(kind)):
-        return EffectiveTool(kind, label, "refused", f"By the settings of {place.channel}.")
+    if not view.place.channel.allows_tool(call_name(kind)):
+        return EffectiveTool(kind, label, "refused", f"By the settings of {view.place.channel}.")
     if rule == "refused":
         return EffectiveTool(kind, label, "refused", call_refusal(agent.level, kind))
     why = f"By its level, L{agent.level}."
@@ -359,7 +350,7 @@ def _connected_tools(agents: Sequence[Agent]) -> Mapping[int, list[ToolRegistrat
     return by_agent
 
 
-def _rule_counts(place: _Place, agents: Sequence[Agent]) -> Mapping[tuple[int, str], int]:
+def _rule_counts(place: Place, agents: Sequence[Agent]) -> Mapping[tuple[int, str], int]:
     """How many rules of each agent hold here, by its id and the kind of call. One query."""
     here = Q(channel=None, thread=None) | Q(channel=place.channel)
     if place.thread is not None:
@@ -368,47 +359,46 @@ def _rule_counts(place: _Place, agents: Sequence[Agent]) -> Mapping[tuple[int, s
     return {(agent_id, kind): number for agent_id, kind, number in rows.annotate(number=Count("pk"))}
 
 
-def _channel_tools(place: _Place) -> EffectiveTools:
-    names = place.channel.agent_tools
+def _channel_tools(view: _View) -> EffectiveTools:
+    names = view.place.channel.agent_tools
     if names is None:
         origin = "Nothing is taken away here: each agent uses what its level and its own settings let it."
-        return EffectiveTools(origin, None, None, place.channel_url)
-    labels = {choice.name: choice.label for choice in list_tool_choices(place.workspace.pk)}
+        return EffectiveTools(origin, None, None, view.channel_url)
+    labels = {choice.name: choice.label for choice in list_tool_choices(view.workspace_id)}
     shown = tuple(labels.get(name, name) for name in names)
-    origin = f"By the settings of {place.channel}, as far as an agent's level and its own settings let it."
-    return EffectiveTools(origin, tuple(names), shown, place.channel_url)
+    origin = f"By the settings of {view.place.channel}, as far as an agent's level and its own settings let it."
+    return EffectiveTools(origin, tuple(names), shown, view.channel_url)
 
 
-def _budgets(place: _Place, used: TokensUsed) -> tuple[EffectiveBudget, ...]:
+def _budgets(view: _View, used: TokensUsed) -> tuple[EffectiveBudget, ...]:
     """The channel's, then for members the workspace's."""
-    channel, budgets = place.channel, []
+    channel, budgets = view.place.channel, []
     if not channel.is_direct:
         spent = used.by_channel.get(channel.pk, 0)
         budgets.append(
-            EffectiveBudget(f"the settings of {channel}", channel.daily_token_budget, spent, place.channel_url)
+            EffectiveBudget(f"the settings of {channel}", channel.daily_token_budget, spent, view.channel_url)
         )
-    if not (place.access.is_guest or place.access.is_agent):
-        limit = place.workspace.daily_token_budget
-        budgets.append(EffectiveBudget("the whole workspace", limit, used.total, place.admin_url("budgets")))
+    if not (view.access.is_guest or view.access.is_agent):
+        limit = channel.workspace.daily_token_budget
+        budgets.append(EffectiveBudget("the whole workspace", limit, used.total, view.admin_url("budgets")))
     return tuple(budgets)
 
 
-def _knowledge(place: _Place) -> EffectiveKnowledge | None:
+def _knowledge(view: _View) -> EffectiveKnowledge | None:
     """None in a thread for people only: no agent uses any there."""
-    if place.thread is not None and place.thread.access == Thread.Access.HUMAN_ONLY:
+    if view.place.is_for_people_only:
         return None
-    entries = Entry.objects.visible_to(place.access).current().order_by()
-    counts = dict(entries.values_list("visibility").annotate(number=Count("pk")))
+    shared, restricted = count_current_entries(view.access)
     return EffectiveKnowledge(
         origin="Knowledge is the whole workspace's; what bears on a request stands in the prompt.",
-        shared=counts.get(Entry.Visibility.SHARED, 0),
-        restricted=counts.get(Entry.Visibility.RESTRICTED, 0),
-        url=place.url("knowledge"),
+        shared=shared,
+        restricted=restricted,
+        url=view.url("knowledge"),
     )
 
 
-def _memory(place: _Place) -> EffectiveMemory:
-    plugin = active_plugin(place.workspace.pk)
-    mode = memory_mode(place.answering_thread, plugin.config)
-    url = place.admin_url("settings-memory")
+def _memory(view: _View) -> EffectiveMemory:
+    plugin = active_plugin(view.workspace_id)
+    mode = memory_mode(view.place.any_thread, plugin.config)
+    url = view.admin_url("settings-memory")
     return EffectiveMemory(plugin.name, mode.value, MEMORY_WORDS[mode], "the memory of the whole workspace", url)

@@ -27,7 +27,7 @@ from agents.tools.offers import (
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from openvibe.base.problems import Problem
 from openvibe.chat.agent_tools import tool_refusal
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Thread
 from openvibe.engines.llm.answers.lenient_json import UnreadableJson
 from openvibe.engines.llm.answers.tool_calls import read_arguments, resolve_name
 from openvibe.engines.llm.fences import clean_text
@@ -306,7 +306,7 @@ def _permitted_tools(
     withheld: dict[str, str],
 ) -> Iterator[tuple[ToolRegistration, Tool]]:
     for registration in registrations:
-        if rule := withholding_rule(registration, context.agent, context.thread.channel, named_tools):
+        if rule := withholding_rule(registration, context.agent, context.thread, named_tools):
             withheld.setdefault(registration.name, rule)
         elif tool := registration.factory(context):
             level, effect = context.agent.level, registration.effect
@@ -314,17 +314,15 @@ def _permitted_tools(
             yield registration, replace(tool, effect=effect, gate=what)
 
 
-def withholding_rule(
-    registration: ToolRegistration, agent: Agent, channel: Channel, named_tools: frozenset[str]
-) -> str:
-    """The reason why the agent does not have the tool in the channel, after the tool's name; empty when it does."""
+def withholding_rule(registration: ToolRegistration, agent: Agent, thread: Thread, named_tools: frozenset[str]) -> str:
+    """The reason why the agent does not have the tool in the thread, after the tool's name; empty when it does."""
     if registration.min_level > agent.level:
         return f"which agents have from L{registration.min_level} on"
     if gate(agent.level, registration.effect, is_approved=registration.is_approved) == "refused":
         return gate_refusal(agent.level, registration.effect)
     if named_tools and registration.name not in named_tools:
         return "which its SOUL does not list"
-    return "" if registration.is_allowed_in(channel) else tool_refusal(channel)
+    return "" if registration.is_allowed_in(thread) else tool_refusal(thread.channel)
 
 
 def _offered_spec(tool: Tool) -> ToolSpec:

@@ -10,7 +10,7 @@ from agents.agent.models import Agent, Run, ToolCall, ToolSource
 from agents.agent.trust import Effect, Gate
 from memory.models import Approval
 from memory.queries import MemoryMode, memory_mode
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Thread
 from openvibe.engines.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
 
@@ -102,9 +102,9 @@ class ToolRegistration:
     asks_first: bool = False
     place_names: tuple[str, ...] = ()
 
-    def is_allowed_in(self, channel: Channel) -> bool:
-        """Whether the channel lets agents use it, as far as they may."""
-        return channel.allows_tool(*(self.place_names or (self.name,)))
+    def is_allowed_in(self, thread: Thread) -> bool:
+        """Whether the thread's channel lets agents use it, as far as they may."""
+        return thread.channel.allows_tool(*(self.place_names or (self.name,)))
 
 
 STRING_SCHEMA = {"type": "string"}

@@ -4,8 +4,8 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from agents.tools.effective import Effective, effective_here
-from openvibe.chat.queries import access_channel, access_thread
+from agents.tools.effective import Effective, effective_in
+from openvibe.chat.queries import access_channel_place, access_thread_place
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 
@@ -13,16 +13,14 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 @require_safe
 def channel_effective(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """What holds in every thread of a channel."""
-    channel = access_channel(request.access, channel_id)
-    return _render(request, effective_here(request.access, request.workspace, channel))
+    return _render(request, effective_in(access_channel_place(request.access, channel_id), request.access))
 
 
 @workspace_view
 @require_safe
 def thread_effective(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """What holds in one thread, or in a dive."""
-    thread = access_thread(request.access, thread_id)
-    return _render(request, effective_here(request.access, request.workspace, thread.channel, thread))
+    return _render(request, effective_in(access_thread_place(request.access, thread_id), request.access))
 
 
 def _render(request: WorkspaceRequest, effective: Effective) -> HttpResponse:

@@ -155,10 +155,6 @@ PROPERTIES: Final[dict[str, str]] = {
     "Channel.name": "Its name, without the #.",
     "Channel.description": "What it is for; agents read it, too.",
     "Channel.is_private": "True: only those who are in it see it.",
-    "Channel.added_agents_only": "Whether only agents that were added answer here.",
-    "Channel.agent_tools": "What agents may use here at most: names of OpenVibe's own tools, `mcp:server`, "
-    "`mcp:server/tool`, `call:kind` for calls that agents elsewhere make; null: all that they may use.",
-    "Channel.daily_token_budget": "Tokens that agents may use here in one UTC day; null: no limit of its own.",
     "EffectiveInstructions.text": "What agents are told, with what it includes.",
     "Effective.place": "The name of the channel, or the title of the thread.",
     "EffectiveAgent.tools": "OpenVibe's own tools, and those of connected servers that an admin allowed it.",

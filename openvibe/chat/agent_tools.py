@@ -30,13 +30,14 @@ def tool_refusal(channel: Channel) -> str:
 def check_agent_tool(access: Access, name: str, thread_id: int | None = None) -> None:
     """Raises Refused `tool_not_allowed_here` where an agent would use, through the API, a tool that the thread's
     channel does not allow. Of what is tied to no thread: where a channel does not in which it is answering at this
-    moment. One query, for agents."""
+    moment. One or two queries, for agents."""
     if not access.is_agent:
         return
     if thread_id is None:
-        channels = ANSWERED_CHANNELS.only()(access)
+        channel_ids = ANSWERED_CHANNELS.only()(access)
+        channels = Channel.objects.filter(pk__in=channel_ids) if channel_ids else Channel.objects.none()
     else:
-        channels = list(Channel.objects.filter(pk__in=Thread.objects.filter(pk=thread_id).values("channel")))
-    for channel in channels:
+        channels = Channel.objects.filter(pk__in=Thread.objects.filter(pk=thread_id).values("channel"))
+    for channel in channels.order_by("pk"):
         if not channel.allows_tool(name):
             raise Refused(f"Not allowed: {name}, {tool_refusal(channel)}.", code="tool_not_allowed_here")

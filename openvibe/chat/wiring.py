@@ -19,7 +19,7 @@ from django.dispatch import Signal
 from psycopg import sql
 
 from openvibe.base.quotation import MAX_NAME_TEXTS, MAX_VALUE_TEXTS, Quotation, Value
-from openvibe.chat.models import Channel, DiveResult, Message, Quote, Thread
+from openvibe.chat.models import DiveResult, Message, Quote, Thread
 from openvibe.chat.search.rows import MESSAGES
 from openvibe.engines.database.locks import LockKind
 from openvibe.engines.registers import Register
@@ -204,8 +204,8 @@ class ToolChoice:
 TOOL_CHOICES: Register[Callable[[int], Sequence[ToolChoice]]] = Register("openvibe.chat.wiring.TOOL_CHOICES")
 """All that there is to choose from in a workspace (its id), in the order in which it is shown. One query."""
 
-ANSWERED_CHANNELS: Register[Callable[[Access], Sequence[Channel]]] = Register("openvibe.chat.wiring.ANSWERED_CHANNELS")
-"""The channels in which an agent that answers through the API was asked and is not done. One query."""
+ANSWERED_CHANNELS: Register[Callable[[Access], Collection[int]]] = Register("openvibe.chat.wiring.ANSWERED_CHANNELS")
+"""The ids of the channels in which an agent that answers through the API was asked and is not done. One query."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ class Migration(migrations.Migration):
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.TextField(),
                 blank=True,
-                help_text="What agents may use here, by the names of openvibe.chat.agent_tools. Empty: all that they may use.",
+                help_text="What agents may use here at most: OpenVibe's own tools by name, mcp:server, mcp:server/tool, "
+                "call:kind of agents elsewhere. Null: all that they may use.",
                 null=True,
                 size=None,
             ),
@@ -33,7 +34,7 @@ class Migration(migrations.Migration):
             name="daily_token_budget",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="Tokens that agents may use here in one UTC day. Empty: no limit of its own.",
+                help_text="Tokens that agents may use here in one UTC day. Null: no limit of its own.",
                 null=True,
             ),
         ),

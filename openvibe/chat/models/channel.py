@@ -50,10 +50,11 @@ class Channel(TimestampedModel):
         models.TextField(),
         null=True,
         blank=True,
-        help_text="What agents may use here, by the names of openvibe.chat.agent_tools. Empty: all that they may use.",
+        help_text="What agents may use here at most: OpenVibe's own tools by name, mcp:server, mcp:server/tool, "
+        "call:kind of agents elsewhere. Null: all that they may use.",
     )
     daily_token_budget = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Tokens that agents may use here in one UTC day. Empty: no limit of its own."
+        null=True, blank=True, help_text="Tokens that agents may use here in one UTC day. Null: no limit of its own."
     )
     archived_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")

@@ -14,6 +14,15 @@ from openvibe.chat.models import (
     visible_threads,
 )
 from openvibe.chat.pages import Piece, bearing_pieces, page_word, paged_text
+from openvibe.chat.queries.agent_limits import (
+    ChannelBudget,
+    Place,
+    access_channel_place,
+    access_thread_place,
+    added_where_limited,
+    budget_of_place,
+    channel_budget,
+)
 from openvibe.chat.queries.at_work import AtWork, read_at_work
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
@@ -88,6 +97,7 @@ __all__ = [
     "AccessQuery",
     "AgentDraft",
     "AtWork",
+    "ChannelBudget",
     "ImportNote",
     "MessageHit",
     "MessageQuery",
@@ -95,6 +105,7 @@ __all__ = [
     "MessageSaid",
     "NamedAgent",
     "Piece",
+    "Place",
     "QuoteView",
     "ScopedInstructions",
     "Show",
@@ -109,6 +120,7 @@ __all__ = [
     "access_attachment",
     "access_by",
     "access_channel",
+    "access_channel_place",
     "access_dive",
     "access_image",
     "access_message",
@@ -116,11 +128,15 @@ __all__ = [
     "access_quotes",
     "access_recipient",
     "access_thread",
+    "access_thread_place",
+    "added_where_limited",
     "agents_by_hint",
     "agents_with_access",
     "attachments_of_thread",
     "bearing_pieces",
     "best_messages",
+    "budget_of_place",
+    "channel_budget",
     "channel_id_of",
     "chosen_notification_level",
     "count_said_since",
