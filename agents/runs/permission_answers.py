@@ -14,7 +14,7 @@ from agents.runs.thoughts import emit_step
 from memory.services import decide_approval, lapse_approval, lock_approval, lock_thread
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.agent_tools import call_name
+from openvibe.chat.services import call_name
 from openvibe.workspaces.access import Access
 
 BATCH_SIZE = 500

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from agents.agent.models import EXTERNAL_RUNS, McpTool, Run
 from agents.agent.trust import CALL_LABELS
 from agents.tools.toolbox import TOOLS
-from openvibe.chat.agent_tools import call_name, server_name, server_tool_name
+from openvibe.chat.services import call_name, mcp_name
 from openvibe.chat.wiring import ToolChoice
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.workspaces.access import Access
@@ -41,9 +41,9 @@ def list_tool_choices(workspace_id: int) -> Sequence[ToolChoice]:
     connected: dict[str, ToolChoice] = {}
     for tool in tools.order_by("server__name", "name"):
         server, group = tool.server.name, f"The MCP server {tool.server.name}"
-        whole = server_name(server)
+        whole = mcp_name(server)
         connected.setdefault(whole, ToolChoice(whole, f"Everything of {server}, also what it offers later", group))
-        name = server_tool_name(server, tool.name)
+        name = mcp_name(server, tool.name)
         connected[name] = ToolChoice(name, tool.name, group)
     calls = [ToolChoice(call_name(kind), label, CALLS_GROUP) for kind, label in CALL_LABELS.items()]
     return [*own, *connected.values(), *calls]

@@ -33,8 +33,8 @@ from agents.tools.toolbox import TOOLS, tools_named_by_soul, withholding_rule
 from agents.tools.values import ToolRegistration
 from knowledge.queries import count_current_entries
 from memory.queries import MemoryMode, active_plugin, memory_mode
-from openvibe.chat.agent_tools import call_name
 from openvibe.chat.queries import Place, ScopedInstructions, agents_with_access, scoped_instructions
+from openvibe.chat.services import call_name
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.access import Access
 
@@ -177,7 +177,7 @@ class _View:
 
     @property
     def channel_url(self) -> str | None:
-        """Where the channel's limits are changed."""
+        """The address where the channel's limits are changed."""
         channel = self.place.channel
         return None if channel.is_direct else self.admin_url("channel-edit", channel.pk)
 
@@ -236,7 +236,8 @@ def _agents_origin(place: Place) -> str:
 
 
 def _instructions(view: _View) -> tuple[EffectiveInstructions, ...]:
-    """In the order of prompts: OpenVibe's policy, each agent's SOUL (named with the agents), then scope by scope."""
+    """Instructions in the order of prompts: OpenVibe's policy, each agent's SOUL (named with the agents), then scope by
+    scope."""
     scopes = scoped_instructions(view.access, view.place.channel.workspace, view.place.channel, view.place.thread)
     policy = EffectiveInstructions(POLICY_ORIGIN, "The built-in policy: what agents are, and whose words bind them.")
     soul = EffectiveInstructions("each agent", "Its SOUL: who it is, its principles and constraints.")

@@ -26,8 +26,8 @@ from agents.tools.offers import (
 )
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from openvibe.base.problems import Problem
-from openvibe.chat.agent_tools import tool_refusal
 from openvibe.chat.models import Thread
+from openvibe.chat.services import tool_refusal
 from openvibe.engines.llm.answers.lenient_json import UnreadableJson
 from openvibe.engines.llm.answers.tool_calls import read_arguments, resolve_name
 from openvibe.engines.llm.fences import clean_text

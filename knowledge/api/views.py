@@ -84,9 +84,9 @@ from openvibe.api.idempotency import idempotent
 from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.agent_tools import check_agent_tool
 from openvibe.chat.models import Message
 from openvibe.chat.queries import access_message
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant

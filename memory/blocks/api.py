@@ -19,7 +19,7 @@ from openvibe.api.fields import IdField, TextField, WholeNumberField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem
-from openvibe.chat.agent_tools import check_agent_tool
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant

@@ -27,9 +27,9 @@ from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.chat.agent_tools import check_agent_tool
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_by
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant

@@ -31,8 +31,8 @@ from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag
 from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
-from openvibe.chat.agent_tools import check_agent_tool
 from openvibe.chat.queries import access_message, access_thread
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.decorators import request_access

@@ -76,7 +76,7 @@ def test_who_made_the_channel_says_who_answers_and_admins_the_rest(dora: Member,
     set_agent_limits(channel=beds, by=access(dora), added_agents_only=True)
     for limits in ({"tools": ["memory"]}, {"daily_token_budget": 5}):
         with pytest.raises(Refused, match="Only owners and admins"):
-            set_agent_limits(channel=beds, by=access(dora), **limits)  # type: ignore[arg-type]
+            set_agent_limits(channel=beds, by=access(dora), **limits)
     with pytest.raises(Refused, match="person who made"):
         set_agent_limits(channel=beds, by=access(ben), added_agents_only=False)
     assert kept(beds) == (True, None, None)

@@ -20,8 +20,8 @@ from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused, Unavailable
-from openvibe.chat.agent_tools import server_name, server_tool_name
 from openvibe.chat.models import Thread
+from openvibe.chat.services import mcp_name
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.jobs.circuit_breaker import CircuitBreaker
 from openvibe.engines.llm.values import ToolSpec
@@ -140,7 +140,7 @@ def registration_of(tool: McpTool) -> ToolRegistration:
         cast(Effect, tool.effect),
         is_approved=True,
         asks_first=tool.asks_first,
-        place_names=(server_name(tool.server.name), server_tool_name(tool.server.name, tool.name)),
+        place_names=(mcp_name(tool.server.name), mcp_name(tool.server.name, tool.name)),
     )
 
 

@@ -17,7 +17,6 @@ from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat import queries, services
-from openvibe.chat.agent_tools import check_agent_tool
 from openvibe.chat.api.message_serializers import (
     BearingOut,
     BearingParams,
@@ -36,6 +35,7 @@ from openvibe.chat.api.message_serializers import (
 )
 from openvibe.chat.attachments import NewFile, read_uploads
 from openvibe.chat.search.thread import find_messages
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.decorators import request_access
 
 

@@ -42,7 +42,7 @@ VERSION_HELP = "The one that was read with them: 409 `changed_meanwhile` where a
 
 
 class ChannelChange(serializers.Serializer[Any]):
-    """At least one of the settings."""
+    """Settings of a channel, at least one."""
 
     instructions = TextField(required=False, help_text=INSTRUCTIONS_HELP)
     instructions_version = serializers.CharField(required=False, max_length=40, help_text=VERSION_HELP)

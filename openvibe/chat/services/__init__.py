@@ -3,6 +3,7 @@
 from openvibe.chat.images import NewImage, make_image
 from openvibe.chat.importing.values import ImportedLine, ImportedThread
 from openvibe.chat.services.agent_limits import KEEP, Keep, set_agent_limits, tool_choices
+from openvibe.chat.services.agent_tools import call_name, check_agent_tool, mcp_name, tool_refusal
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
@@ -87,6 +88,8 @@ __all__ = [
     "archive_channel",
     "audit_membership",
     "audit_thread_export",
+    "call_name",
+    "check_agent_tool",
     "check_dive_active",
     "check_is_person",
     "check_may_import",
@@ -116,6 +119,7 @@ __all__ = [
     "mark_all_read",
     "mark_read",
     "mark_unread_from",
+    "mcp_name",
     "open_direct_messages",
     "pin_thread",
     "post_message",
@@ -142,6 +146,7 @@ __all__ = [
     "start_dive",
     "store_files",
     "tool_choices",
+    "tool_refusal",
     "unsave_message",
     "update_channel",
     "update_message",

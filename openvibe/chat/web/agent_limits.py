@@ -22,7 +22,7 @@ class ShownChoice(NamedTuple):
 
 
 class AgentLimitsForm(ServiceForm):
-    """Which agents answer; for owners and admins also what they may use, and how many tokens a day."""
+    """A form of which agents answer; for owners and admins also what they may use, and how many tokens a day."""
 
     added_agents_only = forms.BooleanField(required=False)
     which_tools = forms.ChoiceField(choices=[(ALL_TOOLS, ""), (SOME_TOOLS, "")], required=False)

@@ -62,7 +62,7 @@ class ThreadContext(NamedTuple):
     direct_participant_id: int | None = None
     """One of the two participants that direct messages are between."""
     channel_tools: list[str] | None = None
-    """What the channel lets agents use (`openvibe.chat.agent_tools`); None: all."""
+    """What the channel lets agents use (`openvibe.chat.services.agent_tools`); None: all."""
 
     def allows_tool(self, name: str) -> bool:
         return self.channel_tools is None or name in self.channel_tools

@@ -10,12 +10,9 @@ from openvibe.chat.wiring import ANSWERED_CHANNELS
 from openvibe.workspaces.access import Access
 
 
-def server_name(server: str) -> str:
-    return f"mcp:{server}"
-
-
-def server_tool_name(server: str, tool: str) -> str:
-    return f"mcp:{server}/{tool}"
+def mcp_name(server: str, tool: str = "") -> str:
+    """The name of a connected server's tool, or of all its tools."""
+    return f"mcp:{server}/{tool}" if tool else f"mcp:{server}"
 
 
 def call_name(kind: str) -> str:
