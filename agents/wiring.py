@@ -19,6 +19,7 @@ from agents.runs.external.presence import notify_heard
 from agents.runs.permissions.presenters import permission_calls, tool_calls
 from agents.statistics.admin_dashboard import dashboard
 from agents.statistics.knowledge_uses import recent_entry_uses
+from agents.tools.channel_tools import answered_channels, list_tool_choices
 from agents.tools.mcp_servers.tools import allowed_tools
 from agents.tools.results import tool_result
 from agents.tools.toolbox import EXTRA_TOOLS
@@ -43,12 +44,14 @@ from openvibe.api.auth import PROGRAM_HEARD
 from openvibe.base.admin_site import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import (
+    ANSWERED_CHANNELS,
     FIRST_STEPS,
     MESSAGE_DECORATORS,
     QUESTION_IDEAS,
     QUOTE_KINDS,
     REPLY_DENIED_REASONS,
     TEXT_ERASERS,
+    TOOL_CHOICES,
     TextEraser,
 )
 from openvibe.engines.llm.endpoints.endpoints import ENDPOINT_CHECK, client_for
@@ -85,6 +88,8 @@ def wire() -> None:
     SHOWN_MESSAGES.add(shown_messages)
     TOOL_RESULTS.add(tool_result)
     EXTRA_TOOLS.add(allowed_tools)
+    TOOL_CHOICES.add(list_tool_choices)
+    ANSWERED_CHANNELS.add(answered_channels)
     TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
     TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))
     TEXT_ERASERS.add(TextEraser("thoughts and steps", erase_steps_quoting))

@@ -4,7 +4,7 @@
 "View as this agent" cannot differ. The table behind it is `agents.agent.trust`. Whether it may answer somewhere says
 `agents.agent.permissions`."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from django.db.models import QuerySet
 
@@ -79,6 +79,17 @@ def answers_for_free(agent: Agent) -> bool:
         return False
     endpoint = endpoint_for(agent)
     return endpoint is None or endpoint.is_free
+
+
+def free_answerers(agents: Collection[Agent]) -> set[int]:
+    """Those of these agents of one workspace whose model costs nothing, by participant id. One query at most, where
+    their endpoints are loaded."""
+    asked = [agent for agent in agents if not agent.answers_itself]
+    default = None
+    if any(agent.endpoint_id is None for agent in asked):
+        default = next(iter(_default_endpoint.objects(asked[0].workspace_id)), None)
+    endpoints = {agent.participant_id: agent.endpoint or default for agent in asked}
+    return {pk for pk, endpoint in endpoints.items() if endpoint is None or endpoint.is_free}
 
 
 def model_takes_tools(agent: Agent) -> bool:

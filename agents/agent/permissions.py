@@ -1,14 +1,14 @@
 """Whether an agent may answer in a thread, or speak there on schedule, and why not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
-from agents.agent.access import answers_for_free, visible_to
+from agents.agent.access import free_answerers, visible_to
 from agents.agent.models import Agent
-from agents.agent.token_budgets import ReplyDenial, budget_denial, tokens_used_by_agent
+from agents.agent.token_budgets import ReplyDenial, budget_denial, read_tokens_used
 from agents.agent.trust import Occasion, may_respond
 from openvibe.chat.models import Dive, Thread
-from openvibe.chat.queries import load_visibility, sees_thread, visibility_of
+from openvibe.chat.queries import added_where_limited, budget_of_place, load_visibility, sees_thread, visibility_of
 from openvibe.workspaces.access import Access
 
 
@@ -28,8 +28,15 @@ def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str
     access = visible_to(agent)
     load_visibility([access])
     everywhere = _agent_denial(agent) or _occasion_denial(agent, None, "scheduled")
-    everywhere = everywhere or _paid_denial(agent, tokens_used_by_agent(agent.workspace_id))
-    denials = (everywhere or _thread_denial(agent, thread, access) for thread in threads)
+    added = added_where_limited(threads, [agent.participant_id])
+    used = read_tokens_used(agent.workspace_id)
+    unpaid = [budget_denial(agent, used, budget_of_place(thread)) for thread in threads]
+    if any(unpaid) and free_answerers([agent]):
+        unpaid = [None] * len(threads)
+    denials = (
+        everywhere or _thread_denial(agent, thread, access, added) or no_tokens
+        for thread, no_tokens in zip(threads, unpaid, strict=True)
+    )
     return [f"@{agent.participant.handle} does not speak there: {each.reason}" if each else None for each in denials]
 
 
@@ -44,24 +51,28 @@ def reply_denials(
     known_accesses = known_accesses or {}
     accesses = {agent.participant_id: known_accesses.get(agent.participant_id) or visible_to(agent) for agent in agents}
     load_visibility(accesses.values())
+    added = added_where_limited([thread], [agent.participant_id for agent in agents])
     denials = {
         agent.participant_id: denial
         for agent in agents
-        if (denial := _agent_denial(agent) or _thread_denial(agent, thread, accesses[agent.participant_id]))
+        if (denial := _agent_denial(agent) or _thread_denial(agent, thread, accesses[agent.participant_id], added))
     }
     others = [agent for agent in agents if agent.participant_id not in denials]
     if others:
         dive = _dive_of(thread)
-        tokens_by_agent = tokens_used_by_agent(thread.workspace_id)
+        unpaid = _paid_denials(others, thread)
         for agent in others:
-            if denial := _occasion_denial(agent, dive, task) or _paid_denial(agent, tokens_by_agent):
+            if denial := _occasion_denial(agent, dive, task) or unpaid.get(agent.participant_id):
                 denials[agent.participant_id] = denial
     return denials
 
 
-def _paid_denial(agent: Agent, tokens_by_agent: Mapping[int, int]) -> ReplyDenial | None:
-    denial = budget_denial(agent, tokens_by_agent)
-    return None if denial is None or answers_for_free(agent) else denial
+def _paid_denials(agents: Sequence[Agent], thread: Thread) -> dict[int, ReplyDenial]:
+    """What keeps those whose model costs something from using more tokens there today, by participant id."""
+    used, budget = read_tokens_used(thread.workspace_id), budget_of_place(thread)
+    denied = {agent: denial for agent in agents if (denial := budget_denial(agent, used, budget))}
+    free = free_answerers(denied) if denied else set()
+    return {agent.participant_id: denial for agent, denial in denied.items() if agent.participant_id not in free}
 
 
 def _agent_denial(agent: Agent) -> ReplyDenial | None:
@@ -70,17 +81,27 @@ def _agent_denial(agent: Agent) -> ReplyDenial | None:
     return ReplyDenial("it has no SOUL yet. An admin can write one.") if agent.soul_id is None else None
 
 
-def _thread_denial(agent: Agent, thread: Thread, access: Access) -> ReplyDenial | None:
+def _thread_denial(
+    agent: Agent, thread: Thread, access: Access, added: Collection[tuple[int, int]]
+) -> ReplyDenial | None:
     if thread.access == Thread.Access.HUMAN_ONLY:
         return ReplyDenial("this thread is for people only.", is_notified=False)
     if sees_thread(access, thread):
-        return None
+        return _channel_denial(agent, thread, added)
     if thread.parent_id is not None and not access.reads_dive_results:
         return ReplyDenial(f"at L{agent.level} it takes no part in dives.", is_notified=False)
     is_listed = (thread.parent_id or thread.pk) in visibility_of(access).thread_ids
     if thread.access == Thread.Access.AGENT_RESTRICTED and not is_listed:
         return ReplyDenial("this thread is open only to the agents it lists.", is_notified=False)
     return ReplyDenial("it is not in this channel. Somebody who runs the channel can add it.", is_notified=False)
+
+
+def _channel_denial(agent: Agent, thread: Thread, added: Collection[tuple[int, int]]) -> ReplyDenial | None:
+    """What keeps an agent that reads the channel from answering there."""
+    channel = thread.channel
+    if not channel.added_agents_only or (channel.pk, agent.participant_id) in added:
+        return None
+    return ReplyDenial(f"in {channel} only agents answer that were added. Somebody who runs the channel can add it.")
 
 
 def _dive_of(thread: Thread) -> Dive | None:

@@ -43,7 +43,11 @@ def draft_rule(*, agent: Agent, episode: Episode, client: ModelClient | None = N
     build_prompt = partial(build_draft_prompt, reason=episode.summary, question=question, answer=feedback.message.body)
     purpose = Spending.Purpose.REVIEW
     client = meter_client(
-        client or client_for(endpoint), workspace_id=agent.workspace_id, purpose=purpose, agent_id=agent.participant_id
+        client or client_for(endpoint),
+        workspace_id=agent.workspace_id,
+        purpose=purpose,
+        agent_id=agent.participant_id,
+        channel_id=feedback.message.thread.channel_id,
     )
     try:
         limit = min(MAX_ANSWER_TOKENS, endpoint.usable_reserve)

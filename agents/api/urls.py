@@ -1,8 +1,10 @@
 from django.urls import path
 
-from agents.api import join_codes, permissions, schedules, views
+from agents.api import effective, join_codes, permissions, schedules, views
 
 urlpatterns = [
+    path("channels/<int:pk>/effective/", effective.ChannelEffective.as_view(), name="api-channel-effective"),
+    path("threads/<int:pk>/effective/", effective.ThreadEffective.as_view(), name="api-thread-effective"),
     path("knowledge/<int:pk>/uses/", views.EntryUses.as_view(), name="api-entry-uses"),
     path("runs/", views.Runs.as_view(), name="api-runs"),
     path("runs/<int:pk>/", views.OneRun.as_view(), name="api-run"),

@@ -307,7 +307,7 @@ class RunSession:
 
     def _check_budget(self) -> int | None:
         """Tokens left of the budgets of today; None where the model costs nothing. Raises Problem where none are."""
-        return None if self.client.is_free else check_budgets_left(self.run.agent)
+        return None if self.client.is_free else check_budgets_left(self.run.agent, self.run.thread.channel_id)
 
     def _stream_turn(self, turn: ModelTurn, round_number: int) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it, or interrupted it."""

@@ -27,6 +27,7 @@ from agents.tools.offers import (
 from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
+from openvibe.chat.services import tool_refusal
 from openvibe.engines.llm.answers.lenient_json import UnreadableJson
 from openvibe.engines.llm.answers.tool_calls import read_arguments, resolve_name
 from openvibe.engines.llm.fences import clean_text
@@ -103,8 +104,8 @@ class Toolbox:
         block_stamps: dict[str, str] | None = None,
         access: Access | None = None,
     ) -> "Toolbox":
-        """The toolbox by the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory
-        plugin; then those of EXTRA_TOOLS.
+        """The toolbox by the agent's trust level, the tools its SOUL names (none named: no restriction), the thread's
+        channel, and the memory plugin; then those of EXTRA_TOOLS.
 
         `block_stamps` go with the run from one toolbox to the next (`ToolContext.block_stamps`). `access`: the agent's,
         where the caller has it.
@@ -113,7 +114,7 @@ class Toolbox:
         context = ToolContext(agent, thread, access or visible_to(agent), run, stamps)
         extra = [registration for source in EXTRA_TOOLS for registration in source(agent, thread)]
         withheld: dict[str, str] = {}
-        tools = _make_tools(TOOLS, context, _tools_named_by_soul(agent), MAX_DEFINITION_TOKENS, withheld)
+        tools = _make_tools(TOOLS, context, tools_named_by_soul(agent), MAX_DEFINITION_TOKENS, withheld)
         own_names = {*OFFERING_TOOLS, *(registration.name for registration in TOOLS)}
         further = (registration for registration in extra if registration.name not in own_names)
         others = _make_tools(further, context, frozenset(), None, withheld)
@@ -305,7 +306,7 @@ def _permitted_tools(
     withheld: dict[str, str],
 ) -> Iterator[tuple[ToolRegistration, Tool]]:
     for registration in registrations:
-        if rule := _withholding_rule(registration, context.agent, named_tools):
+        if rule := withholding_rule(registration, context.agent, context.thread, named_tools):
             withheld.setdefault(registration.name, rule)
         elif tool := registration.factory(context):
             level, effect = context.agent.level, registration.effect
@@ -313,15 +314,15 @@ def _permitted_tools(
             yield registration, replace(tool, effect=effect, gate=what)
 
 
-def _withholding_rule(registration: ToolRegistration, agent: Agent, named_tools: frozenset[str]) -> str:
-    """The reason why the agent does not have the tool, after the tool's name; empty when it does."""
+def withholding_rule(registration: ToolRegistration, agent: Agent, thread: Thread, named_tools: frozenset[str]) -> str:
+    """The reason why the agent does not have the tool in the thread, after the tool's name; empty when it does."""
     if registration.min_level > agent.level:
         return f"which agents have from L{registration.min_level} on"
     if gate(agent.level, registration.effect, is_approved=registration.is_approved) == "refused":
         return gate_refusal(agent.level, registration.effect)
     if named_tools and registration.name not in named_tools:
         return "which its SOUL does not list"
-    return ""
+    return "" if registration.is_allowed_in(thread) else tool_refusal(thread.channel)
 
 
 def _offered_spec(tool: Tool) -> ToolSpec:
@@ -360,7 +361,7 @@ def refused_outcome(why: str) -> ToolOutcome:
     return ToolOutcome(reason, Decision.REFUSED, reason[:300])
 
 
-def _tools_named_by_soul(agent: Agent) -> frozenset[str]:
+def tools_named_by_soul(agent: Agent) -> frozenset[str]:
     """Tools of ours that the SOUL lists. A SOUL that names none of them restricts nothing."""
     content = agent.soul.content if agent.soul else {}
     names = content.get("capabilities", {}).get("tools", ())

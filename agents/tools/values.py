@@ -89,6 +89,7 @@ ToolFactory = Callable[[ToolContext], Tool | None]
 class ToolRegistration:
     """A tool of a list: what makes it, what it does, and who has it.
 
+    `place_names`: by which a channel may name it as allowed there; its name where that is empty.
     `min_level`: from which trust level on. `is_approved`: an admin approved it for this agent; `asks_first`: it is
     listed as one whose every call waits for a person (`agents.agent.trust.gate`).
     """
@@ -99,6 +100,11 @@ class ToolRegistration:
     min_level: int = 1
     is_approved: bool = False
     asks_first: bool = False
+    place_names: tuple[str, ...] = ()
+
+    def is_allowed_in(self, thread: Thread) -> bool:
+        """Whether the thread's channel lets agents use it, as far as they may."""
+        return thread.channel.allows_tool(*(self.place_names or (self.name,)))
 
 
 STRING_SCHEMA = {"type": "string"}

@@ -9,6 +9,7 @@ from agents.web import (
     connect_agent,
     context_preview,
     context_viewer,
+    effective,
     feedback_rules,
     knowledge_uses,
     new_agent,
@@ -30,6 +31,8 @@ from agents.web.settings import (
 )
 
 urlpatterns = [
+    path("c/<int:channel_id>/effective/", effective.channel_effective, name="channel-effective"),
+    path("t/<int:thread_id>/effective/", effective.thread_effective, name="thread-effective"),
     path("budgets/", budgets.budgets, name="budgets"),
     path("settings/agents/", agent_settings.agents, name="settings-agents"),
     path("settings/models/", endpoints.endpoints, name="settings-models"),

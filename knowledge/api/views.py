@@ -86,6 +86,7 @@ from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Message
 from openvibe.chat.queries import access_message
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -103,6 +104,7 @@ class Entries(ApiView):
     def get(self, request: Request) -> Response:
         """Entries the caller may read, the newest first, whatever their status. Agents get what holds only."""
         access = request_access(request)
+        check_agent_tool(access, "knowledge_search")
         return self.paginated_response(
             with_api_fields(self.filter_queryset(accessible_entries(access)), access), EntryOut
         )
@@ -127,10 +129,12 @@ class Suggest(ApiView):
     def post(self, request: Request) -> Response:
         """Suggest an entry: it is in no prompt until a person accepts it. Members, and agents from level 2 on."""
         access, data = request_access(request), self.validated_body(SuggestIn)
+        message = _access_message(data.pop("message", None), access)
+        check_agent_tool(access, "knowledge_suggest", message.thread_id if message else None)
         entry = suggest_entry(
             by=access,
             supersedes=_access_predecessor(data.pop("supersedes", None), access),
-            source_message=_access_message(data.pop("message", None), access),
+            source_message=message,
             how="api",
             **data,
         )
@@ -143,7 +147,9 @@ class OneEntry(ApiView):
     @extend_schema(operation_id="knowledge_get", responses=EntryOut)
     def get(self, request: Request, pk: int) -> Response:
         """One entry; its version is its ETag."""
-        entry = access_entry(pk, request_access(request))
+        access = request_access(request)
+        check_agent_tool(access, "knowledge_search")
+        entry = access_entry(pk, access)
         return set_etag(Response(EntryOut(entry).data), entry.version)
 
     @extend_schema(
@@ -293,6 +299,7 @@ class SearchEntries(ApiView):
         """The entries that bear on a question, as prompts find them. `status` and `freshness` are for people: agents
         get what could stand in their prompts."""
         access, params = request_access(request), self.validated_query(SearchQuery)
+        check_agent_tool(access, "knowledge_search")
         question, handle = params.pop("q"), params.pop("owner", None)
         if handle is not None:
             people = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle.lstrip("@"))
@@ -317,6 +324,7 @@ class Similar(ApiView):
     def post(self, request: Request) -> Response:
         """The entries that hold and are most like a text, such as one that is about to be written. Writes nothing."""
         access, data = request_access(request), self.validated_body(SimilarIn)
+        check_agent_tool(access, "knowledge_search")
         hits = find_similar_entries(access, data["text"], most=data["most"], exclude_id=data.get("without"))
         return Response(SimilarOut({"results": _hit_rows(hits, access)}).data)
 
@@ -325,7 +333,9 @@ class Index(ApiView):
     @extend_schema(operation_id="knowledge_get_index", responses=IndexOut)
     def get(self, request: Request) -> Response:
         """The topics of what holds, by kind: facts, decisions, policies, runbooks, schemas, plans, known gaps."""
-        kinds, is_whole = topics_by_kind(accessible_entries(request_access(request)).current())
+        access = request_access(request)
+        check_agent_tool(access, "knowledge_search")
+        kinds, is_whole = topics_by_kind(accessible_entries(access).current())
         return Response(IndexOut({"results": kinds, "is_whole": is_whole}).data)
 
 

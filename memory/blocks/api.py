@@ -19,6 +19,7 @@ from openvibe.api.fields import IdField, TextField, WholeNumberField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -140,6 +141,7 @@ class BlockView(ApiView):
 
     def writable(self) -> ContextBlocks:
         access = request_access(self.request)
+        check_agent_tool(access, "update_context_block")
         return access_blocks_for_update(access_requested_agent(access, self.validated_query(AgentQuery)), access, "api")
 
 
@@ -237,6 +239,8 @@ class Profile(ApiView):
         An agent that names the thread it learned it in may do so only where that is open to everybody.
         """
         agent, person, access = self._access_requested(request)
+        thread_id = self.validated_query(NotesQuery).get("thread")
+        check_agent_tool(access, "memory", thread_id)
         access_notes(agent=agent, person=person, by=access)
         payload, version = self.validated_body(NotesIn), _required_version(request)
         with _stale_as_precondition():
@@ -247,7 +251,7 @@ class Profile(ApiView):
                 text=payload["text"],
                 how="api",
                 version=version,
-                thread_id=self.validated_query(NotesQuery).get("thread"),
+                thread_id=thread_id,
             )
         return _etag_response(NotesOut(notes), notes.version)
 

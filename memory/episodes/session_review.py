@@ -34,6 +34,7 @@ from memory.plugins.sessions import open_session
 from memory.plugins.thread_modes import MemoryMode, memory_mode
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import channel_id_of
 from openvibe.engines.database.locks import LockKind, advisory_lock
 from openvibe.engines.llm.answers.structured_output import UnparsableAnswer
 from openvibe.engines.llm.errors import ContextTooLong, ModelError
@@ -114,7 +115,13 @@ def review_session(*, agent: Participant, access: Access, thread_id: int, client
     """
     session = open_session(access, thread_id)
     provider = provider_for(access.workspace_id)
-    client = meter_client(client, workspace_id=access.workspace_id, purpose=Spending.Purpose.REVIEW, agent_id=agent.pk)
+    client = meter_client(
+        client,
+        workspace_id=access.workspace_id,
+        purpose=Spending.Purpose.REVIEW,
+        agent_id=agent.pk,
+        channel_id=channel_id_of(thread_id),
+    )
     if not isinstance(provider, ReviewSource):
         raise Refused("The memory plugin of this workspace has no reviews.")
     with advisory_lock(LockKind.SESSION_REVIEW, agent.pk) as is_owned:

@@ -11,6 +11,7 @@ from memory.plugins.base import MemoryHit, MemoryProvider, Searcher, Session
 from memory.plugins.lcm.grounding import content_words
 from memory.plugins.lcm.pause import summary_endpoints
 from memory.plugins.tool import format_hit
+from openvibe.chat.queries import channel_id_of
 from openvibe.engines.llm.answers.thoughts import spoken_text
 from openvibe.engines.llm.endpoints.endpoints import client_for
 from openvibe.engines.llm.errors import ModelError
@@ -67,7 +68,11 @@ def _small_client(workspace_id: int) -> ModelClient | None:
 def _ask_model(client: ModelClient, session: Session, question: str, found: str) -> str:
     agent_id = session.access.participant_id if session.access.is_agent else None
     metered = meter_client(
-        client, workspace_id=session.access.workspace_id, purpose=Spending.Purpose.SUMMARIES, agent_id=agent_id
+        client,
+        workspace_id=session.access.workspace_id,
+        purpose=Spending.Purpose.SUMMARIES,
+        agent_id=agent_id,
+        channel_id=channel_id_of(session.thread_id),
     )
     prompt = [
         ChatMessage("system", _SYSTEM_PROMPT),

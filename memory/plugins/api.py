@@ -29,6 +29,7 @@ from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_by
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -196,6 +197,7 @@ class MemoryTool(ApiView):
         """
         data, access = self.validated_body(MemoryToolIn, may_hold_more=True), request_access(request)
         session = access_session(access, data["thread"])
+        check_agent_tool(access, "memory", session.thread_id)
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, **AGENT_ACTIONS)
         if not isinstance(request.data, Mapping):
             raise Problem("Send a JSON object.", code="bad_request")

@@ -32,6 +32,7 @@ from openvibe.api.fields import ChoiceField, IdField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.chat.queries import access_message, access_thread
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import ParticipantOut
 from openvibe.workspaces.decorators import request_access
@@ -111,8 +112,10 @@ class Work(ApiView):
     def post(self, request: Request) -> Response:
         """Write a row down. A new objective or plan drops the earlier one; the same open row is not written twice."""
         access, payload = request_access(request), self.validated_body(WorkIn)
+        thread = access_thread(access, payload["thread"])
+        check_agent_tool(access, "work_update", thread.pk)
         item = create_work_item(
-            thread=access_thread(access, payload["thread"]),
+            thread=thread,
             by=access,
             kind=payload["kind"],
             text=payload["text"],
@@ -135,6 +138,7 @@ class OneWork(ApiView):
         access, payload = request_access(request), self.validated_body(WorkChange)
         with transaction.atomic():
             item = access_work_item(access, pk)
+            check_agent_tool(access, "work_update", item.thread_id)
             version = check_if_match(request, item.version)
             if payload.get("state") == WorkItem.State.OPEN:
                 item = reopen_work_item(item=item, by=access, version=version)
@@ -151,6 +155,7 @@ class OneWork(ApiView):
         """Drop it: it is kept as dropped, and leaves every prompt."""
         access = request_access(request)
         item = access_work_item(access, pk)
+        check_agent_tool(access, "work_update", item.thread_id)
         close_work_item(
             item=item, by=access, state=WorkItem.State.DROPPED, version=check_if_match(request, item.version)
         )
@@ -262,6 +267,7 @@ class Approvals(ApiView):
         """Ask whether something may be done. Ask again later how it was decided; people see a card until then."""
         access, payload = request_access(request), self.validated_body(ApprovalIn)
         thread = access_thread(access, payload["thread"])
+        check_agent_tool(access, "request_approval", thread.pk)
         approval = request_approval(thread=thread, by=access, what=payload["what"], reason=payload["reason"])
         return Response(_approval_data([access_approval(access, approval.pk)], access)[0], status=201)
 
@@ -319,6 +325,7 @@ class Progress(ApiView):
         """Note where the work stands: a checkpoint, what changed, the evidence, what is open, what comes next."""
         access, payload = request_access(request), self.validated_body(ProgressIn)
         thread = access_thread(access, payload.pop("thread"))
+        check_agent_tool(access, "log_progress", thread.pk)
         entry = log_progress(thread=thread, by=access, **payload)
         entry.refresh_from_db()
         return Response(ProgressOut(entry).data, status=201)

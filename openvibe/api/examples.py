@@ -74,7 +74,7 @@ BODIES: Final[dict[str, Any]] = {
     "blocks_update": {"content": "Roses are pruned in late winter."},
     "channels_create": {"name": "garden", "description": "All that grows"},
     "channels_notify": {"level": "nothing"},
-    "channels_update": {"instructions": "Answer in one sentence."},
+    "channels_update": {"instructions": "Answer in one sentence.", "daily_token_budget": 200_000},
     "context_assemble": {"thread": 12, "task": "mention", "agent": "vibe", "request": "When do I prune?"},
     "dives_create": {"message": 345, "agent": "vibe", "body": "Is it right for every rose?", "client_id": "dive-1"},
     "dives_publish": {

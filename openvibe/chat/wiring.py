@@ -192,6 +192,23 @@ constant number of queries."""
 
 
 @dataclass(frozen=True)
+class ToolChoice:
+    """Something of agents that a channel may name as allowed there. `name`: as the channel keeps it; `group`: the
+    heading under which people find it."""
+
+    name: str
+    label: str
+    group: str
+
+
+TOOL_CHOICES: Register[Callable[[int], Sequence[ToolChoice]]] = Register("openvibe.chat.wiring.TOOL_CHOICES")
+"""All that there is to choose from in a workspace (its id), in the order in which it is shown. One query."""
+
+ANSWERED_CHANNELS: Register[Callable[[Access], Collection[int]]] = Register("openvibe.chat.wiring.ANSWERED_CHANNELS")
+"""The ids of the channels in which an agent that answers through the API was asked and is not done. One query."""
+
+
+@dataclass(frozen=True)
 class ErasedText:
     """What a message said before it was deleted, or edited: nothing that is stored may say it any more.
 

@@ -96,6 +96,7 @@ ROWS = {
     "GET api-channels": Row("channels/", lists="channel"),
     "POST api-channels": Row("channels/", status=201, but={**NOT_AGENTS, "ben": 403}, body={"name": "new"}),
     "GET api-channel": Row("channels/{channel}/", "channel"),
+    "GET api-channel-effective": Row("channels/{channel}/effective/", "channel"),
     "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
     "GET api-notifications": Row("notifications/", but=NOT_AGENTS),
     "PATCH api-notifications": Row("notifications/", but=NOT_AGENTS, body={"level": "all"}),
@@ -110,6 +111,7 @@ ROWS = {
         "threads/{thread}/notifications/", "thread", but=NOT_AGENTS, body={"level": None}
     ),
     "GET api-people": Row("people/", lists="person"),
+    "GET api-thread-effective": Row("threads/{thread}/effective/", "thread"),
     "GET api-thread-export": Row("threads/{thread}/export/", "thread", 200, NOT_AGENTS),
     "POST api-thread-read": Row("threads/{thread}/read/", "thread", body={"seq": 1}),
     "GET api-direct-messages": Row("direct-messages/"),

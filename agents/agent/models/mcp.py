@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pgtrigger
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -13,6 +14,19 @@ from openvibe.engines.database.fields import EncryptedTextField, secret_hint
 from openvibe.engines.database.models import TimestampedModel
 from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
 from openvibe.workspaces.models import Workspace
+
+NAME_IN_CHANNELS = """
+UPDATE chat_channel SET agent_tools = ARRAY(
+    SELECT CASE WHEN tool = 'mcp:' || OLD.name THEN 'mcp:' || NEW.name
+    WHEN starts_with(tool, 'mcp:' || OLD.name || '/') THEN 'mcp:' || NEW.name || substr(tool, length(OLD.name) + 5)
+    ELSE tool END
+    FROM unnest(agent_tools) WITH ORDINALITY AS named (tool, place)
+    WHERE TG_OP = 'UPDATE' OR NOT (tool = 'mcp:' || OLD.name OR starts_with(tool, 'mcp:' || OLD.name || '/'))
+    ORDER BY place
+) WHERE workspace_id = OLD.workspace_id AND agent_tools IS NOT NULL;
+RETURN NULL;
+"""
+"""What channels name of a server goes by its new name, and is gone with it: another of that name is another."""
 
 
 class McpServer(TimestampedModel):
@@ -51,6 +65,14 @@ class McpServer(TimestampedModel):
         verbose_name = "MCP server"
         ordering = ["workspace_id", "name"]
         constraints = [models.UniqueConstraint(fields=["workspace", "name"], name="mcp_server_name_once")]
+        triggers = [
+            pgtrigger.Trigger(
+                name="channels_name_it",
+                operation=pgtrigger.UpdateOf("name") | pgtrigger.Delete,
+                when=pgtrigger.After,
+                func=NAME_IN_CHANNELS,
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -9,11 +9,12 @@ from django.utils import timezone
 from agents.agent.call_patterns import COMMAND_KINDS, PATH_KINDS, Call, covers, suggest_pattern
 from agents.agent.call_rules import create_call_rule
 from agents.agent.models import Permission, Run
-from agents.agent.trust import CALL_LABELS, call_kind
+from agents.agent.trust import CALL_LABELS, CallKind, call_kind
 from agents.runs.thoughts import emit_step
 from memory.services import decide_approval, lapse_approval, lock_approval, lock_thread
 from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.chat.services import call_name
 from openvibe.workspaces.access import Access
 
 BATCH_SIZE = 500
@@ -95,9 +96,11 @@ def settle_permission(*, approval_id: int, is_granted: bool, by: Access | None, 
 
 def _settle(permission_id: int, state: str, why: str, *, by: Actor | str, note: str = "") -> None:
     rows = Permission.objects.select_for_update(no_key=True, of=("self",)).filter(pk=permission_id, state=State.WAITING)
-    permission = rows.select_related("run__agent__participant", "run__thread", "run__trigger").first()
+    permission = rows.select_related("run__agent__participant", "run__thread__channel", "run__trigger").first()
     if permission is None:
         return
+    if state == State.ALLOWED and (refusal := channel_refusal(permission.run, call_kind(permission.kind))):
+        state, why = State.DENIED, refusal
     permission.state, permission.decided_at = state, timezone.now()
     permission.why, permission.note = why[:MAX_WHY_CHARACTERS], note
     if state == State.DENIED:
@@ -123,6 +126,14 @@ def audit_permission(permission: Permission, by: Actor | str) -> None:
         note=f"run {run.pk}, permission {permission.pk}"
         + (f", rule {permission.rule_id}" if permission.rule_id else ""),
     )
+
+
+def channel_refusal(run: Run, kind: CallKind) -> str:
+    """The sentence that says why the run's channel refuses a call; empty where it does not."""
+    channel = run.thread.channel
+    if channel.allows_tool(call_name(kind)):
+        return ""
+    return f"In {channel} agents make no calls of this kind with tools of their own: “{CALL_LABELS[kind]}”."
 
 
 def always_pattern(permission: Permission) -> str | None:
@@ -158,6 +169,8 @@ def allow_always(*, approval_id: int, by: Access, pattern: str | None = None, no
             "No pattern tells calls like this one from others. Allow it once, or make a rule on the agent's tools page."
         )
         raise Problem(message, code="bad_pattern", field="pattern")
+    if refusal := channel_refusal(permission.run, kind):
+        raise Refused(refusal, code="tool_not_allowed_here")
     wanted = (suggested or "") if pattern is None else pattern.strip()
     if kind == "switch_mode":
         raise Problem("A change of mode is asked about each time. Allow it once.", code="bad_kind", field="pattern")

@@ -17,7 +17,7 @@ from agents.agent.call_rules import rule_for
 from agents.agent.models import Agent, CallRule, Permission, Run
 from agents.agent.trust import CALL_CLASSES, CALL_LABELS, call_gate, call_kind, call_refusal, trust_level
 from agents.runs.diffs import cut_diff
-from agents.runs.permissions.answers import MAX_WHY_CHARACTERS, audit_permission, settled
+from agents.runs.permissions.answers import MAX_WHY_CHARACTERS, audit_permission, channel_refusal, settled
 from agents.runs.store import lock_external_run
 from agents.runs.thoughts import bounded_thought, emit_step
 from memory.services import lock_thread, record_trust_check, request_approval
@@ -66,13 +66,14 @@ class PermissionRequest:
 
 @dataclass(frozen=True)
 class _Decision:
-    """`state` waiting: people are asked."""
+    """`state` waiting: people are asked. `is_by_place`: the channel lets no agent make such calls."""
 
     state: str
     why: str
     scope: str = ""
     rule: CallRule | None = None
     is_by_level: bool = False
+    is_by_place: bool = False
 
 
 def request_permission(*, run: Run, request: PermissionRequest) -> tuple[Permission, bool]:
@@ -117,8 +118,11 @@ def _find(run: Run, key: str) -> Permission | None:
 
 
 def _decide(run: Run, request: PermissionRequest) -> _Decision:
-    """What the level and the rules say of the call. Two queries at most."""
+    """What the channel, the level and the rules say of the call. Two queries at most, and one of the channel where it
+    was not loaded."""
     agent, call = run.agent, request.call
+    if refusal := channel_refusal(run, call.kind):
+        return _Decision(State.DENIED, refusal, is_by_place=True)
     found = rule_for(run, call)
     rule, effect = found if found else (None, None)
     gate = call_gate(agent.level, call.kind, effect)  # type: ignore[arg-type]  # an effect of a rule is one
@@ -159,12 +163,17 @@ def _create(run: Run, request: PermissionRequest, decision: _Decision) -> Permis
     run.save(update_fields=["heard_at"])
     is_plain_look = CALL_CLASSES[kind] == "looks" and decision.state == State.ALLOWED and decision.rule is None
     if decision.state != State.WAITING and not is_plain_look:
-        by = f"a rule of @{agent.handle}" if decision.rule else f"the trust level of @{agent.handle}"
-        audit_permission(permission, by)
+        audit_permission(permission, _decided_by(agent, decision))
     if decision.is_by_level:
         _remember_refusal(agent, run, decision.why)
     emit_step(run)
     return permission
+
+
+def _decided_by(agent: Agent, decision: _Decision) -> str:
+    if decision.is_by_place:
+        return "the settings of the channel"
+    return f"a rule of @{agent.handle}" if decision.rule else f"the trust level of @{agent.handle}"
 
 
 def _readable(request: PermissionRequest) -> dict[str, object]:

@@ -21,6 +21,7 @@ from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration
 from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused, Unavailable
 from openvibe.chat.models import Thread
+from openvibe.chat.services import mcp_name
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.jobs.circuit_breaker import CircuitBreaker
 from openvibe.engines.llm.values import ToolSpec
@@ -123,7 +124,7 @@ def allow_tools(*, agent: Agent, tools: Iterable[McpTool], by: Access) -> None:
 
 def allowed_tools(agent: Agent, thread: Thread) -> Iterable[ToolRegistration]:
     """The tools that admins allowed the agent, as far as their servers are in use. One query."""
-    return [_registration(tool) for tool in _tools_in_use.objects(agent.pk, agent.workspace_id)]
+    return [registration_of(tool) for tool in _tools_in_use.objects(agent.pk, agent.workspace_id)]
 
 
 @CompiledQuery
@@ -132,13 +133,14 @@ def _tools_in_use(agent_id: int, workspace_id: int) -> QuerySet[McpTool]:
     return tools.filter(server__workspace=workspace_id).select_related("server")
 
 
-def _registration(tool: McpTool) -> ToolRegistration:
+def registration_of(tool: McpTool) -> ToolRegistration:
     return ToolRegistration(
         offered_name(tool),
         partial(_make_tool, tool),
         cast(Effect, tool.effect),
         is_approved=True,
         asks_first=tool.asks_first,
+        place_names=(mcp_name(tool.server.name), mcp_name(tool.server.name, tool.name)),
     )
 
 

@@ -200,10 +200,14 @@ def _access_thread(session: Session) -> Thread | None:
 def _summary_writer(
     thread: Thread, client: ModelClient | None, endpoint: Endpoint | None, config: Mapping[str, Any]
 ) -> SummaryWriter:
-    """The writer of the summaries of this workspace. They are everybody's: they count against its budget."""
+    """The writer of the summaries of this workspace. They are everybody's: they count against its budget and the
+    channel's."""
     chunk_tokens = min(MAX_CHUNK_TOKENS, endpoint.usable_window // 2) if endpoint is not None else MAX_CHUNK_TOKENS
     client = meter_client(
-        client or client_for(endpoint), workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES
+        client or client_for(endpoint),
+        workspace_id=thread.workspace_id,
+        purpose=Spending.Purpose.SUMMARIES,
+        channel_id=thread.channel_id,
     )
     return SummaryWriter(client, chunk_tokens, SummaryWishes(standing=standing_instructions(config, thread)))
 
@@ -263,7 +267,8 @@ def _clamp_limit(budget: int, tokens: int) -> int:
 
 
 BUDGET_SPENT_NOTE = (
-    "The workspace's token budget for today is used up, so summaries were cut from the messages without asking a model."
+    "The channel's or the workspace's token budget for today is used up, so summaries were cut from the messages "
+    "without asking a model."
 )
 
 

@@ -35,6 +35,7 @@ from openvibe.chat.api.message_serializers import (
 )
 from openvibe.chat.attachments import NewFile, read_uploads
 from openvibe.chat.search.thread import find_messages
+from openvibe.chat.services import check_agent_tool
 from openvibe.workspaces.decorators import request_access
 
 
@@ -104,6 +105,7 @@ class OneAttachment(ApiView):
         """A file of a message the caller sees, in pieces: go on at `next_offset` until it is null."""
         params = self.validated_query(PieceParams)
         file = queries.access_attachment(request_access(request), pk)
+        check_agent_tool(request_access(request), "read_file", file.thread_id)
         piece = queries.read_attachment(
             file, offset=params["offset"], limit=params["limit"], words=params["find"], page=params["page"]
         )
@@ -121,6 +123,7 @@ class AttachmentContent(ApiView):
         """The file as it came; of a text, its text in UTF-8."""
         access = request_access(request)
         file, original = queries.access_attachment(access, pk), queries.access_original(access, pk)
+        check_agent_tool(access, "read_file", file.thread_id)
         content = file.content.encode() if original is None else services.read_original(original)
         return HttpResponse(content, content_type="application/octet-stream")
 

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from openvibe.api.fields import ChoiceField, IdField, SeqField, TextField
+from openvibe.api.fields import ChoiceField, IdField, SeqField, TextField, WholeNumberField
 from openvibe.chat.models import Channel, Thread
 from openvibe.engines.text.cleaning import text_version
 from openvibe.workspaces.api.serializers import ParticipantOut
@@ -24,7 +24,7 @@ class ChannelOut(InstructionsVersion, serializers.ModelSerializer[Channel]):
         model = Channel
         fields = (
             *("id", "name", "description", "instructions", "instructions_version", "is_private"),
-            *("archived_at", "created_at"),
+            *("added_agents_only", "agent_tools", "daily_token_budget", "archived_at", "created_at"),
         )
         read_only_fields = fields
 
@@ -35,14 +35,33 @@ class ChannelIn(serializers.Serializer[Any]):
     is_private = serializers.BooleanField(required=False, default=False)
 
 
+MAX_AGENT_TOOLS = 5_000
 INSTRUCTIONS_HELP = "What agents are told here, at most 2,000 tokens; empty takes it away. Owners and admins."
 
 VERSION_HELP = "The one that was read with them: 409 `changed_meanwhile` where another text stands there now."
 
 
 class ChannelChange(serializers.Serializer[Any]):
-    instructions = TextField(help_text=INSTRUCTIONS_HELP)
+    """Settings of a channel, at least one."""
+
+    instructions = TextField(required=False, help_text=INSTRUCTIONS_HELP)
     instructions_version = serializers.CharField(required=False, max_length=40, help_text=VERSION_HELP)
+    added_agents_only = serializers.BooleanField(
+        required=False,
+        help_text="Whether only agents answer that were added. For admins and the person who made the channel.",
+    )
+    agent_tools = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        required=False,
+        allow_null=True,
+        max_length=MAX_AGENT_TOOLS,
+        help_text="What agents may use here at most; null: all that they may use. Owners and admins.",
+    )
+    daily_token_budget = WholeNumberField(
+        required=False,
+        allow_null=True,
+        help_text="Tokens that agents may use here in one UTC day; null: no limit of its own. Owners and admins.",
+    )
 
 
 class ThreadOut(InstructionsVersion, serializers.ModelSerializer[Thread]):

@@ -1,7 +1,9 @@
 """Endpoints of channels, direct messages, threads and people."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
@@ -78,11 +80,25 @@ class OneChannel(ApiView):
 
     @extend_schema(operation_id="channels_update", request=ChannelChange, responses=ChannelOut)
     def patch(self, request: Request, pk: int) -> Response:
-        """Say what agents are told in this channel, in every thread of it: owners and admins."""
+        """Say what holds for agents in this channel, in every thread of it: what they are told, which of them answer,
+        what they may use, and how many tokens a day. Nothing here gives an agent more than its level and its own
+        settings do. Owners and admins; which agents answer also whoever made the channel."""
         access = request_access(request)
         channel, data = queries.access_channel(access, pk), self.validated_body(ChannelChange)
-        text, version = data["instructions"], data.get("instructions_version")
-        services.set_instructions(scope=channel, by=access, text=text, version=version)
+        limits: dict[str, Any] = {
+            name: data[name] for name in ("added_agents_only", "daily_token_budget") if name in data
+        }
+        if "agent_tools" in data:
+            limits["tools"] = data["agent_tools"]
+        if not limits and "instructions" not in data:
+            names = "instructions, added_agents_only, agent_tools, daily_token_budget"
+            raise Problem(f"Send at least one of {names}.", code="required", field="instructions")
+        with transaction.atomic():
+            if limits:
+                services.set_agent_limits(channel=channel, by=access, **limits)
+            if "instructions" in data:
+                text, version = data["instructions"], data.get("instructions_version")
+                services.set_instructions(scope=channel, by=access, text=text, version=version)
         return Response(ChannelOut(channel).data)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pgtrigger
+from django.contrib.postgres.fields import ArrayField
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
@@ -40,6 +41,21 @@ class Channel(TimestampedModel):
         blank=True, help_text="Trusted instructions for agents in this channel; admins only."
     )
     is_private = models.BooleanField(default=False)
+    added_agents_only = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Only agents that were added answer here; else also those whose level reads every public channel.",
+    )
+    agent_tools = ArrayField(
+        models.TextField(),
+        null=True,
+        blank=True,
+        help_text="What agents may use here at most: OpenVibe's own tools by name, mcp:server, mcp:server/tool, "
+        "call:kind of agents elsewhere. Null: all that they may use.",
+    )
+    daily_token_budget = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Tokens that agents may use here in one UTC day. Null: no limit of its own."
+    )
     archived_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
     participants = models.ManyToManyField(Participant, through="ChannelMembership", related_name="channels")
@@ -75,6 +91,11 @@ class Channel(TimestampedModel):
                 | Q(first_participant__lt=F("second_participant"), is_private=True),
                 name="direct_messages_of_two",
             ),
+            models.CheckConstraint(
+                condition=Q(first_participant=None)
+                | Q(added_agents_only=False, agent_tools=None, daily_token_budget=None),
+                name="direct_messages_have_no_limits",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -84,6 +105,10 @@ class Channel(TimestampedModel):
     def is_direct(self) -> bool:
         """Whether these are the direct messages of two participants."""
         return self.first_participant_id is not None
+
+    def allows_tool(self, *names: str) -> bool:
+        """Whether agents may use here what goes by one of these names, as far as their own level and settings do."""
+        return self.agent_tools is None or not set(names).isdisjoint(self.agent_tools)
 
     @property
     def direct_ids(self) -> list[int]:

@@ -249,6 +249,11 @@ def access_thread(access: Access, thread_id: int) -> Thread:
     return _one_or_missing(rows)
 
 
+def channel_id_of(thread_id: int) -> int | None:
+    """The id of the channel that a thread stands in."""
+    return Thread.objects.filter(pk=thread_id).order_by().values_list("channel_id", flat=True).first()
+
+
 @AccessQuery
 def _thread_by_id(access: Access, thread_id: int) -> QuerySet[Thread]:
     markers = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)

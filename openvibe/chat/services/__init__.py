@@ -2,6 +2,8 @@
 
 from openvibe.chat.images import NewImage, make_image
 from openvibe.chat.importing.values import ImportedLine, ImportedThread
+from openvibe.chat.services.agent_limits import KEEP, Keep, set_agent_limits, tool_choices
+from openvibe.chat.services.agent_tools import call_name, check_agent_tool, mcp_name, tool_refusal
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
@@ -72,11 +74,13 @@ from openvibe.chat.services.threads import (
 
 __all__ = [
     "ERASED_TEXT",
+    "KEEP",
     "OFFERED_EMOJI",
     "DraftChanged",
     "FileUnavailable",
     "ImportedLine",
     "ImportedThread",
+    "Keep",
     "NewImage",
     "access_import",
     "add_reaction",
@@ -84,6 +88,8 @@ __all__ = [
     "archive_channel",
     "audit_membership",
     "audit_thread_export",
+    "call_name",
+    "check_agent_tool",
     "check_dive_active",
     "check_is_person",
     "check_may_import",
@@ -113,6 +119,7 @@ __all__ = [
     "mark_all_read",
     "mark_read",
     "mark_unread_from",
+    "mcp_name",
     "open_direct_messages",
     "pin_thread",
     "post_message",
@@ -130,6 +137,7 @@ __all__ = [
     "revoke_outsiders_tokens",
     "save_draft",
     "save_message",
+    "set_agent_limits",
     "set_default_notification_level",
     "set_instructions",
     "set_notification_level",
@@ -137,6 +145,8 @@ __all__ = [
     "set_thread_followers",
     "start_dive",
     "store_files",
+    "tool_choices",
+    "tool_refusal",
     "unsave_message",
     "update_channel",
     "update_message",

@@ -26,7 +26,7 @@ from openvibe.chat.models import (
     participants_nameable_by,
 )
 from openvibe.chat.services.erasure import begin_erasure
-from openvibe.chat.services.permissions import check_dive_party, check_not_archived
+from openvibe.chat.services.permissions import check_agent_answers, check_dive_party, check_not_archived
 from openvibe.chat.wiring import agent_posted, message_posted, message_revised, message_texts
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.database.prepared_statements import fetch_prepared
@@ -163,6 +163,7 @@ def post_message(
     try:
         with transaction.atomic(savepoint=bool(client_id or thread.parent_id)):
             check_dive_party(thread, by)
+            check_agent_answers(thread, by)
             is_new = _insert_message(message, by, files, is_answered=is_answered, draft_version=draft_version)
             return message if is_new else _get_by_client_id(thread, by, client_id)
     except IntegrityError as error:  # the same message, posted twice at once

@@ -2,7 +2,7 @@
 part."""
 
 from openvibe.base.problems import Refused
-from openvibe.chat.models import Channel, Dive, Thread
+from openvibe.chat.models import Channel, ChannelMembership, Dive, Thread
 from openvibe.workspaces.access import Access
 
 ARCHIVED_MESSAGE = "This conversation is archived and can only be read."
@@ -68,6 +68,15 @@ def check_dive_party(thread: Thread, by: Access) -> None:
             f"In a dive only the person who started it and @{dive.agent.handle} write. Start a dive of your own.",
             code="not_your_dive",
         )
+
+
+def check_agent_answers(thread: Thread, by: Access) -> None:
+    """Raises Refused for an agent that was not added to a channel in which only added ones answer. A query there."""
+    channel = thread.channel
+    if not (by.is_agent and channel.added_agents_only):
+        return
+    if not ChannelMembership.objects.filter(channel=channel, participant=by.participant_id).exists():
+        raise Refused(f"In {channel} only agents answer that were added.", code="not_added_here")
 
 
 def check_dive_active(thread: Thread) -> None:

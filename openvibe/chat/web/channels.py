@@ -27,6 +27,7 @@ from openvibe.chat.queries import (
     scoped_instructions,
 )
 from openvibe.chat.services.permissions import check_creates_channels, check_manages_channel, may_manage_channel
+from openvibe.chat.web.agent_limits import AgentLimitsForm
 from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.engines.text.cleaning import has_visible_character, text_version
@@ -139,11 +140,11 @@ def channel_create(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """The page that saves name and description; `instructions` for agents; `archived` 1 or 0 puts the channel away or
-    brings it back."""
+    """The page that saves name and description; `instructions` for agents; with `limits` what holds for agents;
+    `archived` 1 or 0 puts the channel away or brings it back."""
     channel = access_channel(request.access, channel_id)
     check_manages_channel(channel, request.access)
-    problem = None
+    problem, limits = None, AgentLimitsForm(channel, request.access)
     form_data: Mapping[str, str] = {
         "name": channel.name,
         "description": channel.description,
@@ -154,6 +155,9 @@ def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
             archived = {"1": True, "0": False}.get(request.POST.get("archived", ""))
             if archived is not None:
                 services.archive_channel(channel=channel, by=request.access, archived=archived)
+            elif "limits" in request.POST:
+                limits = AgentLimitsForm(channel, request.access, request.POST)
+                limits.save(by=request.access)
             elif "instructions" in request.POST:
                 text, version = request.POST["instructions"], request.POST.get("version")
                 services.set_instructions(scope=channel, by=request.access, text=text, version=version)
@@ -165,6 +169,7 @@ def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
             problem, form_data = error, {**form_data, **request.POST.dict()}
     context = {
         "channel": channel,
+        "limits": limits,
         "problem": problem,
         "form_data": form_data,
         "version": text_version(channel.instructions),

@@ -91,6 +91,14 @@ class Spending(models.Model):
         help_text="Whose budget it counts against.",
         db_index=False,
     )
+    channel = models.ForeignKey(
+        "chat.Channel",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Whose budget it counts against, too: that of the conversation it is about.",
+        db_index=False,
+    )
     purpose = models.CharField(max_length=14, choices=Purpose.choices)
     model = models.CharField(max_length=120)
     input_tokens = models.PositiveIntegerField(default=0)

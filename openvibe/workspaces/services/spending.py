@@ -13,19 +13,27 @@ from openvibe.engines.llm.values import NO_OPTIONS, CallOptions, ChatMessage, Co
 from openvibe.engines.registers import Register
 from openvibe.workspaces.models import Spending
 
-TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.spending.TOKENS_LEFT")
+TOKENS_LEFT: Register[Callable[[int, int | None, int | None], int]] = Register(
+    "openvibe.workspaces.services.spending.TOKENS_LEFT"
+)
 """Tokens that may still be used today, never below 0, of a workspace (its id) and, where one is named, of an agent (a
-participant's id)."""
+participant's id) and of a channel (its id)."""
 
 
 def meter_client(
-    client: ModelClient, *, workspace_id: int, purpose: Spending.Purpose, agent_id: int | None = None
+    client: ModelClient,
+    *,
+    workspace_id: int,
+    purpose: Spending.Purpose,
+    agent_id: int | None = None,
+    channel_id: int | None = None,
 ) -> ModelClient:
     """The same client, each call of it recorded and held against the budgets of the workspace and, where one is named,
-    of the agent (a participant's id). One that costs nothing stays as it is."""
+    of the agent (a participant's id) and of the channel whose conversation it is about. One that costs nothing stays as
+    it is."""
     if client.is_free:
         return client
-    return _MeteredClient(client, workspace_id, purpose, agent_id)
+    return _MeteredClient(client, workspace_id, purpose, agent_id, channel_id)
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,7 @@ class _MeteredClient:
     workspace_id: int
     purpose: Spending.Purpose
     agent_id: int | None
+    channel_id: int | None
     is_free = False
 
     @property
@@ -72,12 +81,18 @@ class _MeteredClient:
     def _start_spending(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Spending:
         """What is about to be sent counts however it ends; what the provider says takes its place."""
         estimated_tokens = count_prompt_tokens(messages, tools, counter_for(self.model))
-        if estimated_tokens > TOKENS_LEFT.only()(self.workspace_id, self.agent_id):
-            owner = "workspace's" if self.agent_id is None else "agent's or the workspace's"
+        if estimated_tokens > TOKENS_LEFT.only()(self.workspace_id, self.agent_id, self.channel_id):
+            owners = [
+                *(["agent's"] if self.agent_id else []),
+                *(["channel's"] if self.channel_id else []),
+                "workspace's",
+            ]
+            owner = " or the ".join(owners)
             raise BudgetExceeded(f"The {owner} token budget for today is used up, so no model was asked.")
         return Spending.objects.create(
             workspace_id=self.workspace_id,
             agent_id=self.agent_id,
+            channel_id=self.channel_id,
             purpose=self.purpose,
             model=self.model[:120],
             input_tokens=estimated_tokens,

@@ -108,8 +108,10 @@ def _loaded_skills(agent_id: int, thread_id: int) -> QuerySet[Any, Any]:
 
 
 def skill_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates]:
-    """The index of what the agent can load, and the text of what it has taken up in this thread."""
-    index = tuple((skill.name, skill.line) for skill in skill_index(request.agent))
+    """The index of what the agent can load, where the channel lets it, and the text of what it has taken up in this
+    thread."""
+    skills = skill_index(request.agent) if request.thread.allows_tool("load_skill") else ()
+    index = tuple((skill.name, skill.line) for skill in skills)
     loaded_names = (name for (name,) in _loaded_skills.rows(request.agent.pk, request.thread.thread_id))
     texts = ((name, skill_text(request.agent, name)) for name in loaded_names)
     loaded_items = (_loaded_skill_item(request.counter, name, text) for name, text in texts if text)

@@ -75,6 +75,7 @@ RESTRICTED_INDEX = f"topics:{Entry.Visibility.RESTRICTED.value}"
 """The key of the index of restricted entries."""
 
 _CUT_MARKER = "\n[… cut here: knowledge_search gives the whole entry …]\n"
+_PLAIN_CUT_MARKER = "\n[… the middle was cut here …]\n"
 
 
 @CompiledQuery
@@ -111,8 +112,10 @@ def knowledge_candidates(
         most_unusable=MAX_LEFT_OUT,
         now=now,
     )
+    cut_marker = _CUT_MARKER if request.thread.allows_tool("knowledge_search") else _PLAIN_CUT_MARKER
     entries = [
-        _entry_item(request.counter, _entry_text(hit.entry, now), order, limit) for order, hit in enumerate(hits)
+        _entry_item(request.counter, _entry_text(hit.entry, now), order, limit, cut_marker)
+        for order, hit in enumerate(hits)
     ]
     dropped_items = [_dropped_entry(entry, _drop_reason(request, entry), entry.decided_by) for entry in unusable]
     dropped_items += [_dropped_entry(copy, "near copy") for hit in hits for copy in hit.copies]
@@ -208,12 +211,12 @@ def _freshness_text(freshness: Freshness) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _entry_item(counter: TokenCounter, entry: EntryText, order: int, limit: int) -> Item:
+def _entry_item(counter: TokenCounter, entry: EntryText, order: int, limit: int, cut_marker: str) -> Item:
     return make_item(
         counter,
         section="knowledge",
         key=entry.ref,
-        text=entry.block(truncate_middle(entry.text, limit, counter, _CUT_MARKER)),
+        text=entry.block(truncate_middle(entry.text, limit, counter, cut_marker)),
         trust="semi_trusted",
         source=f"knowledge: {entry.topic}",
         author=entry.decided_by,

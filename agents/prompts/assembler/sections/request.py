@@ -61,6 +61,11 @@ class ThreadContext(NamedTuple):
     parent_id: int | None = None
     direct_participant_id: int | None = None
     """One of the two participants that direct messages are between."""
+    channel_tools: list[str] | None = None
+    """What the channel lets agents use (`openvibe.chat.services.agent_tools`); None: all."""
+
+    def allows_tool(self, name: str) -> bool:
+        return self.channel_tools is None or name in self.channel_tools
 
 
 def read_thread(access: Access, thread_id: int) -> ThreadContext:
@@ -88,6 +93,7 @@ def _visible_thread(access: Access, thread_id: int) -> QuerySet[Any, Any]:
             parent_instructions="parent__instructions",
             dive_source_id="dive__source",
             direct_participant_id="channel__first_participant",
+            channel_tools="channel__agent_tools",
         )
     )
 
