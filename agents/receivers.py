@@ -12,12 +12,13 @@ from agents.agent.audience import has_read_restricted
 from agents.agent.models import Agent, Run
 from agents.agent.trust import may_respond
 from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
-from agents.prompts.snapshots.store import erase_calls_about, erase_tool_calls
+from agents.prompts.snapshots.store import erase_calls_about, erase_looks, erase_tool_calls
 from agents.runs.external import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.runs.permission_answers import lapse_quoting_permissions, settle_permission
 from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
+from agents.watching.looks import note_talk
 from knowledge.models import Entry
 from knowledge.services import default_visibility, entry_erased, suggest_result
 from memory.models import Approval, ProfileNote
@@ -79,6 +80,12 @@ def start_runs(
             enqueue_run_on_commit(run.pk)
 
 
+@receiver(message_posted, dispatch_uid="agents.watch")
+def mark_watched_thread(sender: type[Message], message: Message, **_: Any) -> None:
+    """Agents that watch the channel look at it once people have said nothing more for a while."""
+    note_talk(message)
+
+
 @receiver(agent_posted, dispatch_uid="agents.answered_by_message")
 def finish_runs_answered_by_message(sender: type[Message], message: Message, **_: Any) -> None:
     """An agent elsewhere may answer with a message of its own in place of a run that it begins."""
@@ -124,6 +131,7 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
     """What tools were asked and answered may quote a deleted message."""
     if message.is_deleted:
         lapse_quoting_permissions(message.thread_id)
+        erase_looks(message.thread_id)
         erase_tool_calls(message.thread_id, message.pk)
 
 
