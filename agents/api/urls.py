@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.api import join_codes, permissions, schedules, views
+from agents.api import join_codes, permissions, schedules, views, watches
 
 urlpatterns = [
     path("knowledge/<int:pk>/uses/", views.EntryUses.as_view(), name="api-entry-uses"),
@@ -22,6 +22,9 @@ urlpatterns = [
     path("schedules/", schedules.Schedules.as_view(), name="api-schedules"),
     path("schedules/<int:pk>/", schedules.OneSchedule.as_view(), name="api-schedule"),
     path("schedules/<int:pk>/stop/", schedules.StopSchedule.as_view(), name="api-schedule-stop"),
+    path("watches/", watches.Watches.as_view(), name="api-watches"),
+    path("watches/<int:pk>/", watches.OneWatch.as_view(), name="api-watch"),
+    path("watches/<int:pk>/stop/", watches.StopWatch.as_view(), name="api-watch-stop"),
     path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
     path("agents/", views.Agents.as_view(), name="api-agents"),
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),

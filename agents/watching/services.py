@@ -9,6 +9,7 @@ from django.utils import timezone
 from agents.agent.access import online_endpoint
 from agents.agent.models import MAX_REST_MINUTES, Agent, Watch, WatchedThread
 from agents.agent.permissions import unasked_denied_reasons
+from agents.agent.trust import may_respond
 from agents.prompts.assembler.watch import proactive_triggers
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Problem, Refused
@@ -97,20 +98,22 @@ def watch_denied_reasons(agent: Agent, places: Sequence[Channel | Thread]) -> li
         Thread(workspace_id=agent.workspace_id, channel=place) if isinstance(place, Channel) else place
         for place in places
     ]
-    if everywhere := _agent_denied_reason(agent):
+    if everywhere := agent_denied_reason(agent):
         return [everywhere for _ in threads]
     denials = unasked_denied_reasons(agent, threads, "proactive")
     return [_closed_reason(agent, thread) or denial for thread, denial in zip(threads, denials, strict=True)]
 
 
-def _agent_denied_reason(agent: Agent) -> str | None:
-    """What keeps the agent from watching anything, whatever its level."""
+def agent_denied_reason(agent: Agent) -> str | None:
+    """What keeps the agent from watching anything, as a sentence; None where nothing does."""
     name = f"@{agent.participant.handle}"
     if agent.answers_itself:
         return (
             f"{name} does not run here: its program hears through the API what is said in its channels, and decides by"
             " itself when to speak."
         )
+    if not may_respond(agent.level, "proactive"):
+        return f"{name} watches nothing: at L{agent.level} it does not speak up by itself; agents do from L3 on."
     if not proactive_triggers(agent):
         return (
             f"{name} has nothing to watch for: its SOUL names no proactive triggers. Say there when it is to speak up"

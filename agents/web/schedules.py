@@ -182,7 +182,7 @@ def _stop_words(agent: Agent, stopped: Sequence[Schedule], access: Access) -> st
     if going_on.unseen:
         sentences.append(unseen_words(going_on.unseen))
     if not going_on.seen and not going_on.unseen:
-        sentences.append(f"{name} posts nothing unasked any more.")
+        sentences.append(f"{name} posts nothing on schedule any more.")
     return " ".join(sentences)
 
 
