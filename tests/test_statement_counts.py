@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from agents.models import Agent, WatchLook, WorkspaceExport
+from agents.models import Agent, WorkspaceExport
 from agents.schedules.services import ScheduleDraft, create_schedule
 from agents.watching.services import create_watch
 from memory.services import record_failure
@@ -25,7 +25,7 @@ from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_invitation, create_snippet
 from tests import factories
-from tests.agents.factories import McpServerFactory, McpToolFactory
+from tests.agents.factories import McpServerFactory, McpToolFactory, WatchLookFactory
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
 from tests.engines.llm.factories import EndpointFactory
 
@@ -132,7 +132,7 @@ def write_own_rows(owner: Member, place: Place) -> None:
     draft = ScheduleDraft(title, "0 9 * * 1", "UTC", "What is due?", place.channel)
     create_schedule(agent=agent, by=by, draft=draft)
     watch = create_watch(agent=agent, by=by, channel=place.channel, is_active=False)
-    WatchLook.objects.create(watch=watch, thread=place.thread, upto_seq=1, outcome="silent")
+    WatchLookFactory.create(watch=watch, thread=place.thread)
 
 
 def ids_in_addresses(owner: Member, place: Place) -> dict[str, object]:

@@ -20,7 +20,7 @@ from agents.agent.access import online_endpoint
 from agents.agent.models import Agent, Run, Watch, WatchedThread, WatchLook
 from agents.agent.pace import pace_denial
 from agents.prompts.assembler.assemble import Prompt
-from agents.prompts.assembler.watch import assemble_watch, proactive_triggers
+from agents.prompts.assembler.watch import NO_MODEL, assemble_watch, proactive_triggers
 from agents.prompts.snapshots.content import pack_content
 from agents.prompts.snapshots.store import snapshot_content
 from agents.watching.decisions import MAX_WHY_CHARACTERS, Decision, read_decision
@@ -28,15 +28,14 @@ from agents.watching.services import watch_denied_reasons
 from agents.watching.thresholds import BASE_PERCENT, Threshold, read_thresholds
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Mention, Message, Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_system_message
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.endpoints.endpoints import client_for
 from openvibe.engines.llm.errors import ModelError
-from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.values import CallOptions
-from openvibe.workspaces.models import Participant, Spending
+from openvibe.workspaces.models import Spending
 from openvibe.workspaces.services import meter_client
 
 log = structlog.get_logger(__name__)
@@ -76,12 +75,10 @@ def due_threads(now: datetime | None = None) -> list[int]:
 
 @dataclass(frozen=True)
 class Question:
-    """A look that was begun: who asks which model about what. `percent`: how sure it has to be."""
+    """A look that was begun: who asks about what. `percent`: how sure it has to be."""
 
     look: WatchLook
     agent: Agent
-    thread: Thread
-    endpoint: Endpoint
     triggers: tuple[str, ...]
     since_seq: int
     percent: int
@@ -99,8 +96,7 @@ def look(watched_id: int, now: datetime | None = None, *, client: ModelClient | 
     try:
         prompt = assemble_watch(
             agent=agent,
-            thread=question.thread,
-            endpoint=question.endpoint,
+            thread_id=look.thread_id,
             triggers=question.triggers,
             since_seq=question.since_seq,
             upto_seq=look.upto_seq,
@@ -122,7 +118,9 @@ def _save_prompt(look: WatchLook, prompt: Prompt) -> None:
 
 
 def _ask(question: Question, prompt: Prompt, client: ModelClient | None) -> str:
-    agent, endpoint = question.agent, question.endpoint
+    agent, endpoint = question.agent, online_endpoint(question.agent)
+    if endpoint is None:
+        raise Problem(NO_MODEL, code="no_model")
     client = meter_client(
         client or client_for(endpoint),
         workspace_id=agent.workspace_id,
@@ -152,15 +150,14 @@ def _begin_look(watched_id: int, now: datetime) -> Question | None:
         watched.save(update_fields=["due_at"])
         return None
     reason = _no_look_reason(agent, watched, since_seq, now)
-    endpoint = online_endpoint(agent)
     _take_mark(watched, reason or "")
-    if reason is not None or endpoint is None:
+    if reason is not None:
         return None
     look, is_new = WatchLook.objects.get_or_create(
         watch=watched.watch, thread=watched.thread, upto_seq=watched.talk_seq
     )
     triggers = proactive_triggers(agent)
-    return Question(look, agent, watched.thread, endpoint, triggers, since_seq, threshold.percent) if is_new else None
+    return Question(look, agent, triggers, since_seq, threshold.percent) if is_new else None
 
 
 def _later(agent: Agent, watched: WatchedThread, threshold: Threshold, now: datetime) -> datetime | None:
@@ -201,15 +198,14 @@ def _take_mark(watched: WatchedThread, note: str = "") -> None:
 def _answered_seq(agent: Agent, watched: WatchedThread) -> int:
     """The number up to which the thread's talk needs no look: it looked already, or was asked there and answers."""
     runs = Run.objects.filter(agent=agent, trigger=OuterRef("pk")).order_by()
-    mentions = Mention.objects.filter(participant=agent.participant_id, message=OuterRef("pk")).order_by()
     new = Message.objects.filter(thread=watched.thread_id, seq__gt=watched.looked_seq, seq__lte=watched.talk_seq)
-    asked = new.filter(Q(Exists(runs)) | Q(Exists(mentions)))
+    asked = new.filter(Q(Exists(runs)) | Q(mentions__participant=agent.participant_id))
     return asked.order_by().aggregate(seq=Max("seq"))["seq"] or watched.looked_seq
 
 
 def _talk(thread_id: int, since_seq: int, upto_seq: int | None = None) -> QuerySet[Message]:
     """What people said after `since_seq`, and still say."""
-    messages = Message.objects.filter(thread=thread_id, seq__gt=since_seq, author__kind=Participant.Kind.MEMBER)
+    messages = Message.objects.filter(thread=thread_id, seq__gt=since_seq, author__kind="member")
     messages = messages.filter(kind=Message.Kind.TEXT, deleted_at=None).order_by()
     return messages if upto_seq is None else messages.filter(seq__lte=upto_seq)
 

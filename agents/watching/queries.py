@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet, Sum
 
 from agents.agent.models import Agent, Watch, WatchLook
-from openvibe.chat.models import visible_threads
+from openvibe.chat.queries import visible_threads
 from openvibe.workspaces.access import Access
 
 

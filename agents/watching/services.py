@@ -6,7 +6,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.agent.access import online_endpoint
+from agents.agent.access import online_endpoint, visible_to
 from agents.agent.models import MAX_REST_MINUTES, Agent, Watch, WatchedThread
 from agents.agent.permissions import unasked_denied_reasons
 from agents.agent.trust import may_respond
@@ -89,6 +89,16 @@ def stop_watches(*, watches: Iterable[Watch], by: Access) -> list[Watch]:
             emit("agent_changed", workspace_id=current.agent.workspace_id)
             stopped.append(current)
     return stopped
+
+
+def free_channels(agent: Agent, access: Access) -> list[Channel]:
+    """The channels that an admin may add, by name: those that both see, and that it does not watch yet."""
+    if not access.administers:
+        return []
+    own = Channel.objects.visible_to(visible_to(agent)).values("pk")
+    channels = Channel.objects.visible_to(access).filter(pk__in=own, archived_at=None, first_participant=None)
+    watched = Watch.objects.filter(agent=agent).values("channel")
+    return list(channels.exclude(pk__in=watched).order_by("name"))
 
 
 def watch_denied_reasons(agent: Agent, places: Sequence[Channel | Thread]) -> list[str | None]:

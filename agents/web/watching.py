@@ -10,7 +10,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from agents.agent.access import visible_to
 from agents.agent.models import MAX_REST_MINUTES, Agent, Watch, WatchLook
 from agents.agent.pace import MAX_PROACTIVE_PER_DAY
 from agents.prompts.assembler.watch import proactive_triggers
@@ -20,6 +19,7 @@ from agents.watching.services import (
     DEFAULT_REST_MINUTES,
     agent_denied_reason,
     create_watch,
+    free_channels,
     stop_watches,
     update_watch,
     watch_denied_reasons,
@@ -29,7 +29,6 @@ from agents.web.access import access_agent, check_may
 from openvibe.base.forms import ServiceForm
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.models import Channel
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.engines.text.cleaning import pluralize
 from openvibe.workspaces.access import Access
@@ -51,7 +50,7 @@ class WatchForm(ServiceForm):
         help_text="So long people have said nothing in a thread before it looks.",
     )
 
-    def __init__(self, request: WorkspaceRequest, channels: Sequence[Channel]) -> None:
+    def __init__(self, request: WorkspaceRequest, channels: Sequence[Any]) -> None:
         super().__init__(request.POST if request.method == "POST" else None)
         self.fields["channel"].choices = [(channel.pk, f"#{channel.name}") for channel in channels]  # type: ignore[attr-defined]  # a choice field
 
@@ -79,7 +78,7 @@ def agent_watching(request: WorkspaceRequest, handle: str) -> HttpResponse:
     agent = access_agent(request, handle)
     if request.method == "POST":
         check_may(request, "set what an agent watches")
-    channels = _free_channels(agent, request.access)
+    channels = free_channels(agent, request.access)
     form = WatchForm(request, channels)
     if request.method == "POST" and form.is_valid():
         try:
@@ -189,16 +188,6 @@ def _rows(agent: Agent, access: Access) -> list[WatchRow]:
         WatchRow(watch, thresholds[watch.pk], (denial or "") if watch.is_active else "")
         for watch, denial in zip(watches, denials, strict=True)
     ]
-
-
-def _free_channels(agent: Agent, access: Access) -> list[Channel]:
-    """The channels that an admin may add: those that both see, and that it does not watch yet."""
-    if not access.administers:
-        return []
-    own = Channel.objects.visible_to(visible_to(agent)).values("pk")
-    channels = Channel.objects.visible_to(access).filter(pk__in=own, archived_at=None, first_participant=None)
-    watched = Watch.objects.filter(agent=agent).values("channel")
-    return list(channels.exclude(pk__in=watched).order_by("name"))
 
 
 def _newest_looks(agent: Agent, access: Access) -> list[WatchLook]:

@@ -10,10 +10,9 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from agents.agent.models.agent import Agent
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.models import Channel
 from openvibe.engines.database.models import TimestampedModel
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
 
 MAX_REST_MINUTES = 240
 """The longest that people may have said nothing before an agent looks: four hours."""
@@ -41,7 +40,7 @@ class Watch(TimestampedModel):
         validators=[MinValueValidator(1), MaxValueValidator(MAX_REST_MINUTES)],
         help_text="Minutes that people have said nothing in a thread before it looks.",
     )
-    author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
+    author = models.ForeignKey("workspaces.Participant", on_delete=models.PROTECT, related_name="+")
     note = models.CharField(max_length=300, blank=True)
     judged_from = models.DateTimeField(db_default=Now(), editable=False)
     silence_count = models.PositiveIntegerField(default=0, editable=False)
@@ -72,7 +71,7 @@ class WatchedThread(models.Model):
     """
 
     watch = models.ForeignKey(Watch, on_delete=models.CASCADE, related_name="threads", db_index=False)
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
+    thread = models.ForeignKey("chat.Thread", on_delete=models.CASCADE, related_name="+")
     talk_seq = models.PositiveBigIntegerField()
     talked_at = models.DateTimeField()
     looked_seq = models.PositiveBigIntegerField()
@@ -104,13 +103,13 @@ class WatchLook(models.Model):
         FAILED = "failed", "The model did not answer"
 
     watch = models.ForeignKey(Watch, on_delete=models.CASCADE, related_name="looks", db_index=False)
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
+    thread = models.ForeignKey("chat.Thread", on_delete=models.CASCADE, related_name="+")
     upto_seq = models.PositiveBigIntegerField(help_text="Number of the newest message of people that it looked at.")
     outcome = models.CharField(max_length=9, choices=Outcome.choices, default=Outcome.ASKING)
     trigger = models.TextField(blank=True, help_text="Of the SOUL's proactive triggers, the one that it names.")
     sure = models.PositiveSmallIntegerField(null=True, help_text="How sure the model says it is, in percent.")
     why = models.CharField(max_length=300, blank=True, help_text="In the model's words; or why nothing was posted.")
-    line = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="watch_look")
+    line = models.OneToOneField("chat.Message", null=True, on_delete=models.SET_NULL, related_name="watch_look")
     model = models.CharField(max_length=120, blank=True)
     tokens = models.PositiveIntegerField(default=0, help_text="Of its prompt.")
     content = models.BinaryField(null=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from django.utils import timezone
 
-from agents.agent.access import visible_to
+from agents.agent.access import online_endpoint, visible_to
 from agents.agent.audience import shown_to_readers
 from agents.agent.models import Agent
 from agents.agent.soul.parser import soul_from_dict
@@ -20,8 +20,6 @@ from agents.prompts.assembler.sections import history
 from agents.prompts.assembler.sections.request import PromptRequest, RequestMessage, read_thread
 from agents.prompts.assembler.stack import WATCH_BUDGET, bounded_by_window
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Thread
-from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.tokens import counter_for
 from openvibe.engines.text.masking import mask_secrets
 
@@ -35,7 +33,8 @@ you could add what people here would miss. Otherwise stay silent: most of the ti
   To speak up: {{"speak": true, "trigger": "one trigger, copied word for word", "sure": 75, "why": "one sentence"}}
   "sure" is a number from 0 to 100: how sure you are that people here want you to speak."""
 
-NO_ROOM = "its triggers leave no room for the conversation in a prompt of {ceiling:,} tokens. Shorten them."
+NO_MODEL = "There is no model to ask whether to speak up."
+NO_ROOM = "Its triggers leave no room for the conversation in a prompt of {ceiling:,} tokens. Shorten them."
 
 
 def proactive_triggers(agent: Agent) -> tuple[str, ...]:
@@ -45,15 +44,15 @@ def proactive_triggers(agent: Agent) -> tuple[str, ...]:
     return tuple(dict.fromkeys(soul_from_dict(agent.soul.content).behavior.proactive_triggers))
 
 
-def assemble_watch(
-    *, agent: Agent, thread: Thread, endpoint: Endpoint, triggers: Sequence[str], since_seq: int, upto_seq: int
-) -> Prompt:
+def assemble_watch(*, agent: Agent, thread_id: int, triggers: Sequence[str], since_seq: int, upto_seq: int) -> Prompt:
     """The prompt that asks about the messages after `since_seq` up to `upto_seq`, of at most 4,000 tokens.
 
     It only reads. Raises Missing where the agent may not see the thread, Problem where there is no room for any of the
-    conversation.
+    conversation, or no model.
     """
-    access = shown_to_readers(visible_to(agent), thread.pk)
+    access, endpoint = shown_to_readers(visible_to(agent), thread_id), online_endpoint(agent)
+    if endpoint is None:
+        raise Problem(NO_MODEL, code="no_model")
     try:
         budget = bounded_by_window(WATCH_BUDGET, endpoint.usable_window, endpoint.usable_reserve)
     except ValueError as error:
@@ -61,7 +60,7 @@ def assemble_watch(
     request = PromptRequest(
         agent=agent,
         access=access,
-        thread=read_thread(access, thread.pk),
+        thread=read_thread(access, thread_id),
         task="watch",
         message=RequestMessage(_question(since_seq, upto_seq), None, timezone.now()),
         counter=counter_for(endpoint.model, endpoint.token_factor),

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.agent import pace
 from agents.agent.access import visible_to
 from agents.agent.services import deactivate_agent, save_soul, set_trust_level
 from agents.models import Agent, Run, Watch, WatchedThread, WatchLook
@@ -16,7 +17,7 @@ from agents.watching import looks
 from agents.watching.looks import due_threads, look
 from agents.watching.services import stop_watches, update_watch
 from agents.watching.thresholds import read_thresholds
-from memory.models import Feedback
+from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import (
     archive_channel,
@@ -231,7 +232,9 @@ def test_two_watchers_in_one_channel_never_talk_to_each_other(
     assert due_threads(rested(600)) == []
 
 
-def test_it_posts_as_rarely_as_schedules_let_it(ana: Member, sage: Agent, watch: Watch, thread: Thread) -> None:
+def test_it_posts_as_rarely_as_schedules_let_it(
+    ana: Member, sage: Agent, watch: Watch, thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = make_thread(thread.channel, ana, "Seeds")
     say(thread, ana, "The tomatoes can go out on Thursday.")
     say(other, ana, "And the beans, too.")
@@ -244,23 +247,13 @@ def test_it_posts_as_rarely_as_schedules_let_it(ana: Member, sage: Agent, watch:
     _, runs = look_at_all(speaks(PRICE), now=timezone.now() + timedelta(minutes=11))
     assert [run.thread for run in runs] == [other]
     Run.objects.update(state="done")
-    for number in range(18):
-        line = Message.objects.create(thread=thread, author=sage.participant, kind="system", body=f"{number}")
-        Run.objects.create(
-            workspace=sage.workspace,
-            agent=sage,
-            thread=thread,
-            trigger=line,
-            requested_by=ana.participant,
-            task="scheduled",
-            state="done",
-        )
+    monkeypatch.setattr(pace, "MAX_PROACTIVE_PER_DAY", 2)
     set_cooldown(sage, 0)
     say(thread, ana, "Now the leeks.")
     model, runs = look_at_all(speaks())
     watch.refresh_from_db()
     assert (model.calls, runs) == ([], [])
-    assert "20 times unasked today" in watch.note
+    assert "2 times unasked today" in watch.note
 
 
 def set_cooldown(sage: Agent, minutes: int) -> None:
@@ -268,7 +261,7 @@ def set_cooldown(sage: Agent, minutes: int) -> None:
 
 
 def judge(message: Message, by: Member, verdict: str = "down") -> None:
-    Feedback.objects.update_or_create(message=message, participant=by.participant, defaults={"verdict": verdict})
+    give_feedback(message=message, by=access(by), verdict=verdict)
 
 
 def test_not_helpful_counts_double_and_makes_it_wait_longer_and_be_surer(

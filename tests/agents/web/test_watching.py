@@ -4,7 +4,7 @@ import pytest
 
 from agents.models import Agent, Watch, WatchLook
 from agents.watching.services import create_watch
-from memory.models import Feedback
+from memory.episodes.services import give_feedback
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
@@ -61,7 +61,7 @@ def test_verdicts_are_told_in_plain_words_and_an_admin_forgets_them(
     _, (run,) = look_at_all(speaks())
     told(run, "Frost on Friday.")
     assert run.reply is not None
-    Feedback.objects.create(message=run.reply, participant=dora.participant, verdict="down")
+    give_feedback(message=run.reply, by=access(dora), verdict="down")
     page = page_of(ana, "agents/sage/watching/")
     assert "said nothing for 15 minutes, and speaks up when it is at least 60 % sure. At first these were 5" in page
     signed_in(ana).post(f"/w/{ana.workspace.slug}/watches/{watch.pk}/", {"do": "forget"})
