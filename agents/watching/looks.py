@@ -111,7 +111,7 @@ def look(watched_id: int, now: datetime | None = None, *, client: ModelClient | 
 
 
 def _save_prompt(look: WatchLook, prompt: Prompt) -> None:
-    """Before the model is asked: what is deleted meanwhile finds it."""
+    """Saves what the model is about to be asked, so that what is deleted meanwhile finds it."""
     content = pack_content(snapshot_content(prompt))
     looks = WatchLook.objects.filter(pk=look.pk, outcome=WatchLook.Outcome.ASKING)
     looks.update(model=prompt.model[:120], tokens=prompt.tokens, content=content)
