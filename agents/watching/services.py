@@ -65,8 +65,8 @@ def update_watch(
     if is_active is not None and is_active != current.is_active:
         current.is_active, current.note, current.author_id = is_active, "", by.participant_id
         WatchedThread.objects.filter(watch=current).delete()
-    if current.is_active:
-        _check_may_watch(current)
+        if is_active:
+            _check_may_watch(current)
     current.save()
     emit("agent_changed", workspace_id=current.agent.workspace_id)
     return current

@@ -180,7 +180,7 @@ ROWS = {
     "DELETE api-schedule": Row("schedules/1/", status=404),
     "POST api-schedule-stop": Row("schedules/1/stop/", status=404),
     "GET api-watches": Row("watches/"),
-    "POST api-watches": Row("watches/", "thread", 403, body={"agent": "{agent}", "channel": "{channel}"}),
+    "POST api-watches": Row("watches/", "channel", 403, body={"agent": "{agent}", "channel": "{channel}"}),
     "GET api-watch": Row("watches/1/", status=404),
     "PATCH api-watch": Row("watches/1/", status=404, body={"rest_minutes": 9}),
     "POST api-watch-stop": Row("watches/1/stop/", status=404),

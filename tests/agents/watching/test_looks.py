@@ -43,6 +43,7 @@ from tests.agents.watching.watchers import (
     speaks,
     watching,
 )
+from tests.concurrency import at_once
 from tests.engines.llm.scripted_client import ScriptedModel
 from tests.factories import access, make_thread, say
 
@@ -472,3 +473,12 @@ def test_a_private_thread_of_others_is_not_looked_at(
     model, _ = look_at_all(speaks())
     assert model.calls == []
     assert "only to the agents it lists" in Watch.objects.get().note
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_that_look_at_once_ask_and_speak_once(ana: Member, sage: Agent, watch: Watch, thread: Thread) -> None:
+    say(thread, ana, "The tomatoes can go out on Thursday.")
+    (watched_id,) = due_threads(rested())
+    now, model = rested(), ScriptedModel([speaks()])
+    at_once(*[lambda: look(watched_id, now, client=model)] * 4)
+    assert (len(model.calls), Run.objects.count(), outcomes()) == (1, 1, ["spoke"])
