@@ -18,7 +18,6 @@ from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_
 from agents.runs.permission_answers import lapse_quoting_permissions, settle_permission
 from agents.runs.store import restore_answer
 from agents.tasks import enqueue_run_on_commit
-from agents.watching.looks import note_talk
 from knowledge.models import Entry
 from knowledge.services import default_visibility, entry_erased, suggest_result
 from memory.models import Approval, ProfileNote
@@ -78,12 +77,6 @@ def start_runs(
         run = request_run(agent=agents[participant_id], message=message, task=task)
         if run is not None and not run.is_external:
             enqueue_run_on_commit(run.pk)
-
-
-@receiver(message_posted, dispatch_uid="agents.watch")
-def mark_watched_thread(sender: type[Message], message: Message, **_: Any) -> None:
-    """Agents that watch the channel look at it once people have said nothing more for a while."""
-    note_talk(message)
 
 
 @receiver(agent_posted, dispatch_uid="agents.answered_by_message")

@@ -5,6 +5,32 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
+NOTE_TALK = """
+CREATE FUNCTION agents_note_talk() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO agents_watchedthread (watch_id, thread_id, talk_seq, talked_at, looked_seq, due_at)
+    SELECT w.id, NEW.thread_id, NEW.seq, NEW.created_at, NEW.seq - 1,
+        NEW.created_at + w.rest_minutes * interval '1 minute'
+    FROM chat_thread t JOIN agents_watch w ON w.channel_id = t.channel_id AND w.is_active
+    WHERE t.id = NEW.thread_id AND t.parent_id IS NULL
+        AND EXISTS (SELECT FROM workspaces_participant p WHERE p.id = NEW.author_id AND p.kind = 'member')
+    ORDER BY w.id
+    ON CONFLICT (watch_id, thread_id) DO UPDATE
+    SET talk_seq = greatest(agents_watchedthread.talk_seq, excluded.talk_seq), talked_at = excluded.talked_at,
+        due_at = excluded.due_at;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER agents_note_talk AFTER INSERT ON chat_message FOR EACH ROW
+WHEN (NEW.kind = 'text' AND NEW.created_at > now() - interval '1 hour') EXECUTE FUNCTION agents_note_talk();
+"""
+"""What people say in a watched channel marks its thread; what is brought in from elsewhere, with its own times, does
+not. Of a message it costs no statement."""
+
+DROP_NOTE_TALK = """
+DROP TRIGGER agents_note_talk ON chat_message;
+DROP FUNCTION agents_note_talk();
+"""
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -242,4 +268,5 @@ class Migration(migrations.Migration):
                 name="look_speaks_for_trigger",
             ),
         ),
+        migrations.RunSQL(NOTE_TALK, DROP_NOTE_TALK),
     ]

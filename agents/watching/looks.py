@@ -1,9 +1,10 @@
 """Looks of agents that watch: which are due, the one question to the model, and what comes of its answer.
 
-What people say in a watched channel marks its thread (`note_talk`), in their own transaction and in one statement;
-nothing else does, so what agents say wakes no watch. A look is written in the transaction that takes the mark, before
-the model is asked: whatever is killed, the same words are asked about once, and a thread that nobody writes in costs
-nothing. The line in the thread, its run and the end of the look are one transaction, too.
+What people say in a watched channel marks its thread: a trigger on messages does (`agents_note_talk`, in the migration
+`watching`), with the message itself and at no statement of its own. Nothing else does, so what agents say wakes no
+watch, and a thread that nobody writes in costs nothing. A look is written in the transaction that takes the mark,
+before the model is asked: whatever is killed, the same words are asked about once. The line in the thread, its run and
+the end of the look are one transaction, too.
 
 Locks are taken in this order: agent, thread, look, watch; marks after agents and threads, alone."""
 
@@ -30,7 +31,6 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_system_message
-from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.engines.llm.endpoints.endpoints import client_for
 from openvibe.engines.llm.errors import ModelError
 from openvibe.engines.llm.protocol import ModelClient
@@ -43,27 +43,6 @@ log = structlog.get_logger(__name__)
 BATCH_SIZE = 100
 MAX_ANSWER_TOKENS = 2_000
 """Tokens of an answer: the decision takes fifty, what a model thinks before it the rest."""
-
-_NOTE_TALK = """
-INSERT INTO agents_watchedthread (watch_id, thread_id, talk_seq, talked_at, looked_seq, due_at)
-SELECT id, %(thread)s::bigint, %(seq)s::bigint, %(at)s::timestamptz, %(seq)s::bigint - 1,
-    %(at)s::timestamptz + rest_minutes * interval '1 minute'
-FROM agents_watch WHERE channel_id = %(channel)s::bigint AND is_active ORDER BY id
-ON CONFLICT (watch_id, thread_id) DO UPDATE
-SET talk_seq = greatest(agents_watchedthread.talk_seq, excluded.talk_seq), talked_at = excluded.talked_at,
-    due_at = excluded.due_at
-RETURNING 1
-"""
-
-
-def note_talk(message: Message) -> None:
-    """Has the agents that watch the channel look once people have said nothing more for a while; in the transaction of
-    what somebody said. One statement, whoever watches."""
-    thread = message.thread
-    if thread.parent_id is not None:
-        return
-    values = {"thread": thread.pk, "seq": message.seq, "at": message.created_at, "channel": thread.channel_id}
-    fetch_prepared(_NOTE_TALK, values)
 
 
 def due_threads(now: datetime | None = None) -> list[int]:

@@ -64,7 +64,7 @@ class Watch(TimestampedModel):
 
 
 class WatchedThread(models.Model):
-    """A thread of a watched channel in which people said something since it is watched.
+    """A thread of a watched channel in which people said something since it is watched: a trigger on messages notes it.
 
     `talk_seq` is the number of the newest message of people, `looked_seq` that up to which it has looked or need not
     look any more. `due_at`: when it is to look next; empty where there is nothing to look at.

@@ -429,11 +429,16 @@ def test_a_run_that_speaks_up_is_carried_out_once(ana: Member, watch: Watch, thr
     assert Message.objects.filter(thread=thread, kind="text").exclude(author=ana.participant).count() == 1
 
 
-def test_what_is_said_where_nobody_watches_costs_one_statement_and_no_row(ana: Member, thread: Thread) -> None:
-    message = say(thread, ana, "The roses are doing well.")
+def test_what_is_said_costs_no_statement_more_where_somebody_watches(ana: Member, watch: Watch, thread: Thread) -> None:
+    thread.channel  # noqa: B018  loaded by whoever found the thread
     with CaptureQueriesContext(connection) as statements:
-        looks.note_talk(message)
+        say(thread, ana, "The roses are doing well.")
     assert len(statements) == 1
+    assert WatchedThread.objects.count() == 1
+
+
+def test_what_is_said_where_nobody_watches_leaves_no_row(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "The roses are doing well.")
     assert not WatchedThread.objects.exists()
 
 
