@@ -1,4 +1,4 @@
-"""The door to the models of agents: who answers, their runs, schedules, and the tools of MCP servers."""
+"""The door to the models of agents: who answers, their runs, schedules and watches, and the tools of MCP servers."""
 
 from agents.agent.models import (
     EXPORTS,
@@ -25,6 +25,9 @@ from agents.agent.models import (
     ToolCall,
     ToolSource,
     TrustChange,
+    Watch,
+    WatchedThread,
+    WatchLook,
     WorkspaceExport,
 )
 
@@ -53,5 +56,8 @@ __all__ = [
     "ToolCall",
     "ToolSource",
     "TrustChange",
+    "Watch",
+    "WatchLook",
+    "WatchedThread",
     "WorkspaceExport",
 ]

@@ -12,7 +12,7 @@ from agents.agent.audience import has_read_restricted
 from agents.agent.models import Agent, Run
 from agents.agent.trust import may_respond
 from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
-from agents.prompts.snapshots.store import erase_calls_about, erase_tool_calls
+from agents.prompts.snapshots.store import erase_calls_about, erase_looks, erase_tool_calls
 from agents.runs.external.lifecycle import finish_posted_runs
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.runs.permissions.answers import lapse_quoting_permissions, settle_permission
@@ -124,6 +124,7 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
     """What tools were asked and answered may quote a deleted message."""
     if message.is_deleted:
         lapse_quoting_permissions(message.thread_id)
+        erase_looks(message.thread_id)
         erase_tool_calls(message.thread_id, message.pk)
 
 

@@ -13,8 +13,10 @@ from agents.runs.executor import execute_run
 from agents.runs.external.presence import notify_silent
 from agents.runs.recovery import recover_runs
 from agents.schedules.services import start_due_schedules
+from agents.watching.looks import due_threads, look
 
 log = structlog.get_logger(__name__)
+LOOK_MESSAGE_EXPIRES = 30  # seconds; what is due is sent again by then
 RUN_MESSAGE_EXPIRES = 3600  # seconds; recovery asks again for runs whose message expired
 
 
@@ -52,6 +54,22 @@ def start_due_schedules_task() -> dict[str, int]:
     for run_id in run_ids:
         enqueue_run(run_id)
     return {"runs started": len(run_ids)}
+
+
+@shared_task(name="agents.start_due_looks", ignore_result=True, expires=30)
+def start_due_looks_task() -> dict[str, int]:
+    """Asks workers to look; who is not taken within half a minute is asked again, and looks once."""
+    watched_ids = due_threads()
+    for watched_id in watched_ids:
+        look_task.apply_async((watched_id,), expires=LOOK_MESSAGE_EXPIRES, retry=False)
+    return {"threads to look at": len(watched_ids)}
+
+
+@shared_task(name="agents.look", ignore_result=True)
+def look_task(watched_id: int) -> None:
+    run_id = look(watched_id)
+    if run_id is not None:
+        enqueue_run(run_id)
 
 
 def enqueue_export(export_id: int, delay_seconds: int = 0) -> None:

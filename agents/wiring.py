@@ -12,7 +12,12 @@ from agents.connect.first_steps import list_first_steps, sample_questions
 from agents.prompts.assembler.stack import check_budgets
 from agents.prompts.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.prompts.history import PromptSteps
-from agents.prompts.snapshots.store import erase_calls_quoting, erase_from_snapshots, erase_steps_quoting
+from agents.prompts.snapshots.store import (
+    erase_calls_quoting,
+    erase_from_snapshots,
+    erase_looks_quoting,
+    erase_steps_quoting,
+)
 from agents.quotes import AGENT_QUOTES
 from agents.runs.external.plans import agent_plans
 from agents.runs.external.presence import notify_heard
@@ -91,6 +96,7 @@ def wire() -> None:
     TOOL_CHOICES.add(list_tool_choices)
     ANSWERED_CHANNELS.add(answered_channels)
     TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
+    TEXT_ERASERS.add(TextEraser("looks of watching agents", erase_looks_quoting))
     TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))
     TEXT_ERASERS.add(TextEraser("thoughts and steps", erase_steps_quoting))
 

@@ -12,6 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.models import Agent, WorkspaceExport
 from agents.schedules.services import ScheduleDraft, create_schedule
+from agents.watching.services import create_watch
 from memory.services import record_failure
 from memory.work.services import create_work_item
 from openvibe.api.models import SCOPES
@@ -24,7 +25,7 @@ from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_invitation, create_snippet
 from tests import factories
-from tests.agents.factories import McpServerFactory, McpToolFactory
+from tests.agents.factories import McpServerFactory, McpToolFactory, WatchLookFactory
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
 from tests.engines.llm.factories import EndpointFactory
 
@@ -36,7 +37,7 @@ UNCOUNTED = """
 attachment-preview api-schema api-docs api-not-here join api-events events attachment api-attachment
 thread-export api-thread-export knowledge-export api-knowledge-export
 api-run-context run-context-tab result-full work-handoff api-snippet api-memory-summary thread-memory-summary
-api-memory-stats api-block context-preview-tab api-schedule openai-not-here
+api-memory-stats api-block context-preview-tab api-schedule api-watch watch-look openai-not-here
 api-run-permission permission-diff
 unsubscribe connect-model-local picture thread-memory-prompt thread-memory-compaction settings-export settings-jobs
 admin-tables help help-file client-wheel api-import api-import-account settings-import
@@ -130,6 +131,8 @@ def write_own_rows(owner: Member, place: Place) -> None:
     agent = Agent.objects.get(participant__workspace=workspace, participant__handle=place.agent)
     draft = ScheduleDraft(title, "0 9 * * 1", "UTC", "What is due?", place.channel)
     create_schedule(agent=agent, by=by, draft=draft)
+    watch = create_watch(agent=agent, by=by, channel=place.channel, is_active=False)
+    WatchLookFactory.create(watch=watch, thread=place.thread)
 
 
 def ids_in_addresses(owner: Member, place: Place) -> dict[str, object]:

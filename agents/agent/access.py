@@ -53,6 +53,12 @@ def endpoint_for(agent: Agent) -> Endpoint | None:
     return agent.endpoint or next(iter(_default_endpoint.objects(agent.workspace_id)), None)
 
 
+def online_endpoint(agent: Agent) -> Endpoint | None:
+    """The same; None also where that endpoint is the offline model, which quotes and judges nothing."""
+    endpoint = endpoint_for(agent)
+    return None if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE else endpoint
+
+
 def fallback_for(agent: Agent, endpoint: Endpoint | None) -> Endpoint | None:
     """The endpoint that answers where `endpoint` fails: the agent's own fallback, or the workspace's; None where that
     asks the same model at the same address, or nobody chose one."""

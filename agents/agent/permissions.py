@@ -1,7 +1,7 @@
-"""Whether an agent may answer in a thread, or speak there on schedule, and why not."""
+"""Whether an agent may answer in a thread, or speak there unasked, and why not."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
+from typing import Literal, cast
 
 from agents.agent.access import free_answerers, visible_to
 from agents.agent.models import Agent
@@ -22,12 +22,14 @@ def reply_denied_reason(agent: Agent, thread: Thread, task: str, *, access: Acce
     return f"@{agent.participant.handle} {'did not answer' if denial.is_notified else 'was not told'}: {denial.reason}"
 
 
-def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str | None]:
-    """The reasons why the agent may not speak on schedule in each of these threads, none of which is a dive; None where
-    it may. As many queries for many as for one."""
+def unasked_denied_reasons(
+    agent: Agent, threads: Sequence[Thread], occasion: Literal["scheduled", "proactive"]
+) -> list[str | None]:
+    """The reasons why the agent may not speak unasked in each of these threads, none of which is a dive; None where it
+    may. As many queries for many as for one."""
     access = visible_to(agent)
     load_visibility([access])
-    everywhere = _agent_denial(agent) or _occasion_denial(agent, None, "scheduled")
+    everywhere = _agent_denial(agent) or _occasion_denial(agent, None, occasion)
     added = added_where_limited(threads, [agent.participant_id])
     used = read_tokens_used(agent.workspace_id)
     unpaid = [budget_denial(agent, used, budget_of_place(thread)) for thread in threads]
@@ -119,5 +121,7 @@ def _occasion_denial(agent: Agent, dive: Dive | None, task: str) -> ReplyDenial 
         return None
     if task == "scheduled":
         return ReplyDenial(f"at L{agent.level} it does not speak on schedule; agents do from L3 on.")
+    if task == "proactive":
+        return ReplyDenial(f"at L{agent.level} it does not speak up by itself; agents do from L3 on.")
     dives = " and takes no part in dives" if task in ("dive", "publish") else ""
     return ReplyDenial(f"at L{agent.level} it answers mentions only{dives}.")

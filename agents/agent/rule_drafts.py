@@ -3,7 +3,7 @@
 from functools import partial
 from typing import cast
 
-from agents.agent.access import endpoint_for
+from agents.agent.access import online_endpoint
 from agents.agent.models import Agent, Run
 from agents.agent.soul.rules import MAX_RULE_CHARACTERS, RULE_PLACES, RulePlace, SoulRule
 from memory.models import Episode
@@ -12,7 +12,6 @@ from openvibe.engines.llm.answers.structured_output import UnparsableAnswer, par
 from openvibe.engines.llm.endpoints.endpoints import client_for
 from openvibe.engines.llm.errors import ContextTooLong, ModelError
 from openvibe.engines.llm.fences import clean_text, fence
-from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.llm.protocol import ModelClient
 from openvibe.engines.llm.values import ChatMessage
 from openvibe.engines.text.masking import mask_secrets
@@ -24,18 +23,12 @@ MAX_EXCERPT_CHARACTERS, SHORT_EXCERPT_CHARACTERS = 4_000, 1_000
 """The most characters of each text that a rule is drafted from, at first, and for a model that reads less."""
 
 
-def drafting_endpoint(agent: Agent) -> Endpoint | None:
-    """The endpoint that can word a rule; None for the offline model, which only quotes."""
-    endpoint = endpoint_for(agent)
-    return None if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE else endpoint
-
-
 def draft_rule(*, agent: Agent, episode: Episode, client: ModelClient | None = None) -> SoulRule:
     """The model's words for the rule; nothing is stored. Raises Problem, with what to do, where it gives none.
 
     `client` answers in place of the endpoint's own.
     """
-    endpoint, feedback = drafting_endpoint(agent), episode.feedback
+    endpoint, feedback = online_endpoint(agent), episode.feedback
     if endpoint is None or feedback is None:
         raise Problem("There is no model to draft it. Write the rule yourself.", code="no_model", field="rule")
     run = Run.objects.filter(reply=feedback.message_id).select_related("trigger").first()

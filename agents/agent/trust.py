@@ -289,6 +289,7 @@ _OCCASION_LABELS = {
     "thread": "in threads it follows",
     "dive": "in dives",
     "scheduled": "on schedule",
+    "proactive": "unasked in channels it watches",
 }
 _ACTING_LABELS: dict[GateRule, str] = {
     "approved": "uses tools that act, once an admin has allowed them to it",

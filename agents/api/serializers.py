@@ -360,7 +360,7 @@ class RunsQuery(serializers.Serializer[Any]):
 
 class AssembleIn(serializers.Serializer[Any]):
     thread = IdField()
-    task = serializers.CharField(max_length=20, help_text="mention, thread, dive, publish or scheduled.")
+    task = serializers.CharField(max_length=20, help_text="mention, thread, dive, publish, scheduled or proactive.")
     request = TextField(
         required=False,
         allow_null=True,

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.api import effective, join_codes, permissions, schedules, views
+from agents.api import effective, join_codes, permissions, schedules, views, watches
 
 urlpatterns = [
     path("channels/<int:pk>/effective/", effective.ChannelEffective.as_view(), name="api-channel-effective"),
@@ -24,6 +24,9 @@ urlpatterns = [
     path("schedules/", schedules.Schedules.as_view(), name="api-schedules"),
     path("schedules/<int:pk>/", schedules.OneSchedule.as_view(), name="api-schedule"),
     path("schedules/<int:pk>/stop/", schedules.StopSchedule.as_view(), name="api-schedule-stop"),
+    path("watches/", watches.Watches.as_view(), name="api-watches"),
+    path("watches/<int:pk>/", watches.OneWatch.as_view(), name="api-watch"),
+    path("watches/<int:pk>/stop/", watches.StopWatch.as_view(), name="api-watch-stop"),
     path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
     path("agents/", views.Agents.as_view(), name="api-agents"),
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),

@@ -11,7 +11,17 @@ from django.utils.dateparse import parse_datetime
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from agents.agent.models import AgentPlan, ClientTurn, McpTool, Permission, Run, RunStep, Snapshot, SoulVersion
+from agents.agent.models import (
+    AgentPlan,
+    ClientTurn,
+    McpTool,
+    Permission,
+    Run,
+    RunStep,
+    Snapshot,
+    SoulVersion,
+    WatchLook,
+)
 from agents.agent.soul import SoulError
 from agents.agent.soul.parser import soul_from_dict
 from agents.prompts.assembler.stack import check_budgets
@@ -197,6 +207,7 @@ READERS: Mapping[tuple[type[Model], str], Callable[[Any], object]] = {
     (SoulVersion, "content"): soul_from_dict,
     (WorkItem, "data"): _shape(dict[str, str | int | bool | None]),
     (StoredFile, "preview"): _read_preview,
+    (WatchLook, "content"): read_content,
     (Workspace, "budgets"): check_budgets,
 }
 

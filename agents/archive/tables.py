@@ -25,6 +25,7 @@ from agents.agent.models import (
     SoulVersion,
     ToolCall,
     ToolSource,
+    WatchLook,
     WorkspaceExport,
 )
 from agents.prompts.snapshots.content import UnreadableContent, pack_content, read_content, unpack_content
@@ -197,6 +198,9 @@ REFERENCES: dict[tuple[type[Model], str], Reference] = {
     (Revision, "changes"): Reference(_translate_superseded),
     (Run, "steps"): Reference(_translate_step_authors),
     (Snapshot, "content"): Reference(
+        _translate_keys, load=_readable_content, store=lambda content: pack_content(read_content(content))
+    ),
+    (WatchLook, "content"): Reference(
         _translate_keys, load=_readable_content, store=lambda content: pack_content(read_content(content))
     ),
     (ToolSource, "ref"): _by_kind({"thread": Thread, "notes": Participant, "entry": Entry, "block": Block}),

@@ -92,6 +92,8 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
     match step["kind"]:
         case "queued" if run.task == Run.Task.SCHEDULED and not run.regenerates_id:
             return "Due on its schedule", ""
+        case "queued" if run.task == Run.Task.PROACTIVE and not run.regenerates_id:
+            return "Decided to speak up", ""
         case "queued":
             return (f"{name} asked for another answer" if run.regenerates_id else f"{name} asked"), ""
         case "claimed" if before not in ("", "queued", "retried", "resumed", "failed"):

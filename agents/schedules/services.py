@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import structlog
 from django.db import IntegrityError, transaction
@@ -10,25 +10,20 @@ from django.utils import timezone
 
 from agents.agent.access import visible_to
 from agents.agent.models import Agent, Run, Schedule
-from agents.agent.permissions import schedule_denied_reasons
+from agents.agent.pace import CLOCK_SLACK, pace_denial
+from agents.agent.permissions import unasked_denied_reasons
 from agents.schedules.recurrence import next_times, parse_time_zone
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_system_message, create_thread
-from openvibe.engines.text.cleaning import TextRefused, clean_body, pluralize
+from openvibe.engines.text.cleaning import TextRefused, clean_body
 from openvibe.workspaces.access import Access
 
 log = structlog.get_logger(__name__)
 
-MAX_PROACTIVE_PER_DAY = 20
-"""Messages that an agent posts unasked in one UTC day (spec: agents.md)."""
-
 MAX_SCHEDULES = 20
 """Schedules of one agent."""
-
-CLOCK_SLACK = timedelta(days=1)
-"""What is dated further ahead was written while the server's clock was wrong."""
 
 MAX_PROMPT_CHARACTERS = 4_000
 BATCH_SIZE = 200
@@ -161,7 +156,7 @@ def place_denied_reasons(agent: Agent, schedules: Sequence[Schedule]) -> list[st
     threads = [
         schedule.thread or Thread(workspace_id=agent.workspace_id, channel=schedule.channel) for schedule in schedules
     ]
-    denials = schedule_denied_reasons(agent, threads)
+    denials = unasked_denied_reasons(agent, threads, "scheduled")
     return [_closed_reason(agent, each) or denial for each, denial in zip(schedules, denials, strict=True)]
 
 
@@ -179,17 +174,11 @@ def _closed_reason(agent: Agent, schedule: Schedule) -> str | None:
 
 def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:
     """The reason why it is too soon, or too much for one day. The caller holds the agent's row."""
-    runs = Run.objects.filter(agent=schedule.agent, task=Run.Task.SCHEDULED, regenerates=None)
-    past_runs = runs.filter(trigger__created_at__lt=now + CLOCK_SLACK)
-    if runs.filter(schedule=schedule).exclude(state__in=Run.FINISHED_STATES).exists():
+    runs = Run.objects.filter(agent=schedule.agent, schedule=schedule, regenerates=None)
+    if runs.exclude(state__in=Run.FINISHED_STATES).exists():
         return "What it began the time before is not finished."
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if past_runs.filter(trigger__created_at__gte=midnight).count() >= MAX_PROACTIVE_PER_DAY:
-        return f"It posted {MAX_PROACTIVE_PER_DAY} times unasked today, the most it may. It goes on at midnight UTC."
-    cooldown = schedule.agent.proactive_cooldown
-    if past_runs.filter(trigger__created_at__gt=now - timedelta(minutes=cooldown)).exists():
-        return f"It posted unasked less than {pluralize(cooldown, 'minute')} before."
-    return None
+    denial = pace_denial(schedule.agent, now)
+    return denial.reason if denial else None
 
 
 def start_due_schedules(now: datetime | None = None) -> list[int]:

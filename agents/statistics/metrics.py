@@ -36,6 +36,7 @@ coalesce(sum(cached_tokens), 0), count(finished_at - started_at),
 coalesce(sum(extract(epoch FROM finished_at - started_at)), 0) FROM agents_run GROUP BY state ORDER BY state"""
 _SPENDING = """SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cached_tokens), 0)
 FROM workspaces_spending"""
+_LOOKS = "SELECT coalesce(sum(silence_count), 0), coalesce(sum(post_count), 0) FROM agents_watch"
 _COMPACTIONS = """SELECT state, count(*), coalesce(sum(tokens_before), 0), coalesce(sum(tokens_after), 0)
 FROM memory_compaction GROUP BY state ORDER BY state"""
 _ASSEMBLY = """SELECT percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY seconds) FROM (
@@ -60,6 +61,10 @@ class DatabaseCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from _run_metrics()
         yield from _compaction_metrics()
+        looks = CounterMetricFamily("openvibe_watch_looks", "Looks of agents that watch channels.", labels=["outcome"])
+        for outcome, count in zip(("silent", "spoke"), _fetch(_LOOKS)[0], strict=True):
+            looks.add_metric([outcome], count)
+        yield looks
         assembly = GaugeMetricFamily(
             "openvibe_assembly_seconds", "Time to make a prompt, of runs of the last hour.", labels=["quantile"]
         )

@@ -19,6 +19,7 @@ from agents.prompts.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
 from agents.runs.external.presence import read_presences
 from agents.statistics.cache_rates import agent_cache
 from agents.statistics.statistics import agent_acceptance, agent_charts, tokens_per_day
+from agents.watching.queries import count_looks
 from agents.web.access import access_agent
 from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
@@ -43,6 +44,7 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "acceptance": agent_acceptance(agent),
         "charts": agent_charts(agent, tokens_per_day(agent=agent)),
         "used_today": tokens_used_today(agent=agent),
+        "looks": count_looks(agent, request.access),
         "cache": agent_cache(agent, request.access),
         **_channels_context(request.access, agent),
         **_runs_context(request, agent),

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from agents.agent.models import Run, Snapshot
+from agents.agent.models import Run, Snapshot, WatchLook
 from agents.prompts.answer_sources import SharedPassage, find_sources
 from agents.prompts.assembler.stack import STACK
 from agents.prompts.descriptions import SECTION_TITLES, read_parts
@@ -67,6 +67,7 @@ def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -
         "view": view,
         "calls": visible_tool_calls(run, request.access),
         "used": used_entries(run, request.access),
+        "look": _look_before(run),
     }
     if view is not None:
         page |= viewer_values(view, tab) | {"work_links": work_links(request, view, tab)}
@@ -75,6 +76,13 @@ def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -
     if view is not None and tab == "compared":
         page["comparison"] = _comparison(run, view.snapshot)
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
+
+
+def _look_before(run: Run) -> WatchLook | None:
+    """The look that had the run speak up unasked. One query, none for other runs."""
+    if run.task != Run.Task.PROACTIVE:
+        return None
+    return WatchLook.objects.filter(line=run.trigger_id).defer("content").first()
 
 
 _FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)

@@ -14,8 +14,9 @@ from django.urls import reverse
 from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods
 
+from agents.agent.access import online_endpoint
 from agents.agent.models import Agent
-from agents.agent.rule_drafts import draft_rule, drafting_endpoint
+from agents.agent.rule_drafts import draft_rule
 from agents.agent.services import apply_feedback_always, soul_with_rule
 from agents.agent.soul import FieldDiff, SoulError, diff_souls
 from agents.agent.soul.parser import parse_soul
@@ -196,7 +197,7 @@ def _render(
         "changes": _changes(agent, form),
         "from_number": number,
         "to_number": number + 1,
-        "endpoint": drafting_endpoint(agent),
+        "endpoint": online_endpoint(agent),
         "answer": _first_words(episode.feedback.message.body) if episode.feedback else "",
         "is_private": not _is_public(episode),
     }

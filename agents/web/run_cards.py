@@ -26,6 +26,7 @@ from agents.agent.models import (
     ToolCall,
     ToolSource,
     TrustChange,
+    WatchLook,
 )
 from agents.runs.external.plans import PlanProgress, plan_progress
 from agents.runs.permissions.presenters import permission_calls, tool_calls
@@ -117,6 +118,10 @@ class RunCard:
     is_scheduled: bool
     stoppable_schedule_id: int | None
     """The schedule that had it, while the asker may stop it."""
+    because: str = ""
+    """The trigger of its SOUL that it spoke up for, where nobody asked it."""
+    stoppable_watch_id: int | None = None
+    """The watch that had it speak up, while the asker may stop it."""
     thought: ThoughtLine | None = None
     steps: StepsLine | None = None
     heard_people: tuple[str, ...] = ()
@@ -302,12 +307,15 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     facts |= {"at": "created_at", "ms": "milliseconds", "paths": _PATHS}
     asked = Permission.objects.filter(run=OuterRef("pk"), state=Permission.State.WAITING).order_by("pk")
     plans = AgentPlan.objects.filter(run=OuterRef("pk")).order_by()
+    looks = WatchLook.objects.filter(line=OuterRef("trigger")).order_by()
+    watch = JSONObject(because="trigger", watch="watch", is_active="watch__is_active")
     return runs.annotate(
         call_times=ArraySubquery(calls.values("milliseconds")),
         step_rows=ArraySubquery(own_steps.values(row=JSONObject(**facts))[:MAX_OWN_STEPS]),
         heard_names=ArraySubquery(heard.values("message__author__name")),
         asked_ids=ArraySubquery(asked.values("pk")),
         plan_entries=Subquery(plans.values("entries")[:1]),
+        look=Subquery(looks.values(row=watch)[:1]),
         prompt_tokens=F("snapshot__tokens"),
         prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
@@ -358,6 +366,7 @@ def _run_card(
     is_person = not access.is_agent
     rows: Sequence[dict[str, Any]] = getattr(run, "step_rows", ())
     versions = tuple(getattr(run, "versions", ()))
+    look: dict[str, Any] = getattr(run, "look", None) or {}
     has_later = run.reply_id in versions and run.reply_id != versions[-1]
     is_at_work = run.state in RUNS.active
     is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
@@ -388,6 +397,8 @@ def _run_card(
         stoppable_schedule_id=(
             run.schedule_id if is_person and not access.is_guest and run.schedule and run.schedule.is_active else None
         ),
+        because=" ".join(look.get("because", "").split()),
+        stoppable_watch_id=look["watch"] if is_person and not access.is_guest and look.get("is_active") else None,
         thought=_thought_line(run, [row for row in rows if row["kind"] == RunStep.Kind.THOUGHT]),
         steps=_steps_line(run, [row for row in rows if row["kind"] != RunStep.Kind.THOUGHT], calls_now),
         heard_people=tuple(dict.fromkeys(getattr(run, "heard_names", ()))),

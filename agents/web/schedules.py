@@ -14,9 +14,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.agent.access import visible_to
 from agents.agent.models import Agent, Schedule
+from agents.agent.pace import MAX_PROACTIVE_PER_DAY
 from agents.schedules.recurrence import next_times, parse_time_zone
 from agents.schedules.services import (
-    MAX_PROACTIVE_PER_DAY,
     ScheduleDraft,
     count_going_on,
     create_schedule,
@@ -182,7 +182,7 @@ def _stop_words(agent: Agent, stopped: Sequence[Schedule], access: Access) -> st
     if going_on.unseen:
         sentences.append(unseen_words(going_on.unseen))
     if not going_on.seen and not going_on.unseen:
-        sentences.append(f"{name} posts nothing unasked any more.")
+        sentences.append(f"{name} posts nothing on schedule any more.")
     return " ".join(sentences)
 
 

@@ -18,6 +18,7 @@ from agents.web import (
     schedules,
     soul_editor,
     view_as,
+    watching,
 )
 from agents.web.settings import (
     activity,
@@ -66,6 +67,11 @@ urlpatterns = [
     path("agents/<slug:handle>/schedules/stop/", schedules.schedules_stop, name="schedules-stop"),
     path("schedules/<int:schedule_id>/stop/", schedules.schedule_stop, name="schedule-stop"),
     path("schedules/<int:schedule_id>/delete/", schedules.schedule_delete, name="schedule-delete"),
+    path("agents/<slug:handle>/watching/", watching.agent_watching, name="agent-watching"),
+    path("agents/<slug:handle>/watching/stop/", watching.watches_stop, name="watches-stop"),
+    path("watches/<int:watch_id>/", watching.watch_change, name="watch-change"),
+    path("watches/<int:watch_id>/stop/", watching.watch_stop, name="watch-stop"),
+    path("looks/<int:look_id>/", watching.watch_look, name="watch-look"),
     path("runs/<int:run_id>/", runs.run_detail, name="run"),
     path("runs/<int:run_id>/thoughts/", runs.run_thoughts, name="run-thoughts"),
     path("runs/<int:run_id>/steps/", runs.run_steps, name="run-steps"),

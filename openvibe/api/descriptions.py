@@ -65,6 +65,8 @@ SAME_PROPERTIES: Final[dict[str, str]] = {
     "ChangedFileRequest": "ChangedFile",
     "ScheduleRequest": "Schedule",
     "ScheduleChangeRequest": "Schedule",
+    "WatchRequest": "Watch",
+    "WatchChangeRequest": "Watch",
     "ThreadRequest": "Thread",
     "ThreadChangeRequest": "Thread",
     "TokenRequest": "Token",
@@ -409,6 +411,14 @@ PROPERTIES: Final[dict[str, str]] = {
     "Schedule.is_active": "False: it is stopped.",
     "Schedule.author": "Who made it.",
     "Schedule.last_due_at": "When it was last due; null if it never was.",
+    # Watches
+    "Watch.agent": "The handle of the agent that watches.",
+    "Watch.channel": "The id of the channel that it watches.",
+    "Watch.is_active": "False: it is stopped.",
+    "Watch.threshold": "What it waits for there by now.",
+    "Watch.silence_count": "How often it looked and stayed silent.",
+    "Watch.post_count": "How often it spoke up.",
+    "Watch.author": "Who set it.",
     # Sessions
     "Session.title": "Its title.",
     "Session.external_id": "The agent's own id for it; may be empty.",

@@ -542,6 +542,15 @@ VALUES: Final[dict[str, Any]] = {
     "Schedule.is_active": True,
     "Schedule.last_due_at": WHEN,
     "Schedule.next_times": ["2026-03-03T08:00:00Z", "2026-03-04T08:00:00Z", "2026-03-05T08:00:00Z"],
+    # Watches
+    "Watch.id": 2,
+    "Watch.is_active": True,
+    "Watch.rest_minutes": 5,
+    "Watch.silence_count": 41,
+    "Watch.post_count": 2,
+    "Threshold.rest_minutes": 15,
+    "Threshold.percent": 60,
+    "Threshold.not_helpful": 1,
     # Sessions
     "Session.title": "Chat with Zoë",
     "Session.external_id": "zoe-1",

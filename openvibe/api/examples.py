@@ -45,6 +45,7 @@ IDS: Final[dict[str, str]] = {
     "summaries": "MemorySummary",
     "threads": "Thread",
     "tokens": "Token",
+    "watches": "Watch",
     "webhooks": "Webhook",
     "work": "Work",
 }
@@ -149,6 +150,8 @@ BODIES: Final[dict[str, Any]] = {
         "channel": 3,
     },
     "schedules_update": {"cron": "30 8 * * mon", "is_active": True},
+    "watches_create": {"agent": "vibe", "channel": 3, "rest_minutes": 10},
+    "watches_update": {"rest_minutes": 15, "is_active": True},
     "sessions_append": {
         "messages": [
             {"role": "user", "body": "When do I prune?", "external_id": "m1", "name": "Zoë"},

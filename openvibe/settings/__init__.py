@@ -231,6 +231,7 @@ CELERY_BEAT_SCHEDULER = "openvibe.engines.jobs.scheduler.Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
     "start due schedules": {"task": "agents.start_due_schedules", "schedule": 10.0},
+    "look at watched threads": {"task": "agents.start_due_looks", "schedule": 30.0},
     "sweep exports": {"task": "agents.sweep_exports", "schedule": 60.0},
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
     "erase entries": {"task": "agents.erase_entries", "schedule": 10.0},

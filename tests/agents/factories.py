@@ -4,7 +4,7 @@ from django.utils import timezone
 from factory.declarations import LazyFunction, Sequence, SubFactory
 from factory.django import DjangoModelFactory
 
-from agents.models import LoadedSkill, McpServer, McpTool, Permission
+from agents.models import LoadedSkill, McpServer, McpTool, Permission, WatchLook
 from openvibe.workspaces.models import Spending
 
 
@@ -61,3 +61,13 @@ class SpendingFactory(DjangoModelFactory[Spending]):
 
     purpose = "review"
     model = "m9"
+
+
+class WatchLookFactory(DjangoModelFactory[WatchLook]):
+    """A look that came to silence."""
+
+    class Meta:
+        model = WatchLook
+
+    upto_seq = 1
+    outcome = "silent"

@@ -14,16 +14,18 @@ from agents.runs.executor import execute_run
 from agents.runs.external.lifecycle import begin_external_run
 from agents.runs.permissions.requests import PermissionRequest, request_permission
 from agents.schedules.services import ScheduleDraft, create_schedule
+from agents.watching.services import create_watch
 from knowledge.services import archive_entry
 from memory.episodes.models import Proposal
 from memory.plugins.lcm.models import EndpointFailures
 from memory.work.services import create_work_item
 from openvibe.chat.models import ConversationImport, Message
-from openvibe.chat.services import request_import
+from openvibe.chat.services import add_to_channel, request_import
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet
 from tests import factories
+from tests.agents.watching.watchers import make_watcher
 from tests.api.access_matrix import make_place, write_block, write_dive, write_knowledge, write_work
 from tests.memory.plugins.lcm.factories import leaf, taken_in, told
 
@@ -104,9 +106,12 @@ def make_example_world() -> ExampleWorld:
     rule = create_call_rule(agent=vibe, by=access, kind="edit", effect="ask")
     dusk = factories.make_agent(ana, "dusk", channel=channel, answers_itself=True)
     join_code = create_join_code(agent=dusk, by=access)
-    dawn = factories.make_agent(ana, "dawn", level=3, channel=channel)
+    dawn = make_watcher(ana, channel, "dawn")
     draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)
     schedules = [create_schedule(agent=dawn, by=access, draft=draft).pk for _ in range(2)]
+    watched = factories.make_channel(ana, "watched")
+    add_to_channel(channel=watched, participant=dawn.participant, by=access)
+    watch = create_watch(agent=dawn, by=access, channel=watched, is_active=False)
     webhooks = [
         create_webhook(by=access, participant=ana.participant, url=HOOK_URL, kinds=["mention"])[0] for _ in range(2)
     ]
@@ -117,7 +122,12 @@ def make_example_world() -> ExampleWorld:
         **{"agents_create channels": [channel.pk], "agents_create_join_code handle": "scout"},
         "join_create code": join_code.code,
         **{"blocks_update If-Match": place.block, "runs_begin message": asked[0].pk},
-        **{"schedules_create agent": "dawn", "webhooks_create url": HOOK_URL, "direct_messages_open to": "vibe"},
+        **{
+            "schedules_create agent": "dawn",
+            "watches_create agent": "dawn",
+            "webhooks_create url": HOOK_URL,
+            "direct_messages_open to": "vibe",
+        },
         "number": send_test(webhook=webhooks[0], by=access).pk,
         **dict.fromkeys(("memory_get_summary thread", "memory_correct_summary thread"), long.pk),
     }
@@ -130,6 +140,7 @@ def make_example_world() -> ExampleWorld:
         **{"tokens": place.token, "work": place.work, "work_decide": constraint.pk, "runs_retry": place.run.pk},
         **dict.fromkeys(("knowledge_accept", "knowledge_reject"), place.suggestion),
         **dict.fromkeys(("proposals_accept", "proposals_reject"), pending.pk),
+        "watches": watch.pk,
         **{"schedules": schedules[0], "schedules_delete": schedules[1]},
         **{"webhooks": webhooks[0].pk, "webhooks_delete": webhooks[1].pk},
         **dict(zip((*EXTERNAL_OPERATIONS, "runs_get_permission"), begun, strict=True)),

@@ -11,6 +11,7 @@ from pytest_django import DjangoDbBlocker
 from agents.agent.call_rules import create_call_rule
 from agents.models import Agent, Run, Schedule
 from agents.statistics.knowledge_uses import record_uses
+from agents.watching.services import create_watch
 from knowledge.models import Entry
 from knowledge.services import update_entry
 from memory.episodes.models import Episode, Proposal
@@ -155,6 +156,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         next_due_at="2036-01-01T12:00Z",
         author=ana.participant,
     )
+    create_watch(agent=vibe, by=access, channel=factories.make_channel(ana, f"watched-{number}"), is_active=False)
     request_import(by=access, chunks=iter([b"{}"]), file_name=f"chat-{number}.jsonl", form="", channel=None)
     create_webhook(by=access, participant=ana.participant, url="https://93.184.216.34/", kinds=["mention"])
     send_test(webhook=Webhook.objects.earliest("pk"), by=access)
@@ -192,6 +194,7 @@ LISTS = [
     "sessions/",
     "proposals/",
     "schedules/",
+    "watches/",
     "memory/compactions/",
     "work/",
     "progress/",

@@ -16,7 +16,7 @@ from pytest_django import DjangoDbBlocker
 from pytest_django.fixtures import Settings
 
 from agents.archive.tables import workspace_tables
-from agents.models import Agent, Run, Schedule, WorkspaceExport
+from agents.models import Agent, Run, Schedule, Watch, WatchLook, WorkspaceExport
 from knowledge.models import Contradiction, Entry
 from memory.models import Approval, Compaction, Episode, Handoff, Proposal, WorkItem
 from memory.plugins.lcm.models import Summary
@@ -53,6 +53,7 @@ NAMES: dict[str, type[Model]] = {
     },
     **{"message": Message, "participant": Participant, "proposal": Proposal, "run": Run, "schedule": Schedule},
     **{"snippet": Snippet, "summary": Summary, "thread": Thread, "token": Token, "webhook": Webhook},
+    **{"watch": Watch, "watche": Watch, "look": WatchLook},
     **{"session": Thread, "summarie": Summary, "knowledge": Entry, "work": WorkItem, "number": Delivery},
 }
 """What an argument of an address is the number of, by its name or by the part before it."""
@@ -264,7 +265,7 @@ UNOPENED = """
 /w/<slug>/images/<image_id>/small/ /w/<slug>/files/<attachment_id>/preview/
 /api/v1/images/<pk>/ /api/v1/images/<pk>/content/ /api/v1/runs/<pk>/permissions/<key>/
 /api/v1/agents/<handle>/rules/<pk>/ /w/<slug>/agents/<handle>/rules/<rule_id>/delete/
-/w/<slug>/approvals/<approval_id>/diff/
+/w/<slug>/approvals/<approval_id>/diff/ /w/<slug>/looks/<look_id>/
 """
 """Need a secret, a file, two arguments that belong together, or an image that its reader may see; what they say of no
 such row is read all the same."""

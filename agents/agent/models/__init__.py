@@ -1,4 +1,4 @@
-"""Models of agents: who answers, their runs and schedules, what chat clients ask, and the tools of MCP servers."""
+"""Models of agents: who answers, their runs, schedules and watches, what chat clients ask, and tools of MCP servers."""
 
 from agents.agent.models.agent import (
     MAX_PERMISSION_MINUTES,
@@ -27,11 +27,13 @@ from agents.agent.models.run import (
     ToolSource,
 )
 from agents.agent.models.schedule import Schedule
+from agents.agent.models.watch import MAX_REST_MINUTES, Watch, WatchedThread, WatchLook
 
 __all__ = [
     "EXPORTS",
     "EXTERNAL_RUNS",
     "MAX_PERMISSION_MINUTES",
+    "MAX_REST_MINUTES",
     "MAX_RUN_MINUTES",
     "RUNS",
     "Agent",
@@ -56,5 +58,8 @@ __all__ = [
     "ToolCall",
     "ToolSource",
     "TrustChange",
+    "Watch",
+    "WatchLook",
+    "WatchedThread",
     "WorkspaceExport",
 ]

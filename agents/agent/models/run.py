@@ -39,6 +39,7 @@ class Run(Job):
         DIVE = "dive", "Dive"
         PUBLISH = "publish", "Publish"
         SCHEDULED = "scheduled", "Scheduled"
+        PROACTIVE = "proactive", "Unasked"
 
     class State(models.TextChoices):
         QUEUED = "queued", "waiting"
@@ -126,7 +127,8 @@ class Run(Job):
                 name="run_state_known",
             ),
             models.CheckConstraint(
-                condition=Q(task__in=["mention", "thread", "dive", "publish", "scheduled"]), name="run_task_known"
+                condition=Q(task__in=["mention", "thread", "dive", "publish", "scheduled", "proactive"]),
+                name="run_task_known",
             ),
             models.UniqueConstraint(
                 fields=["schedule", "due_at"], condition=Q(regenerates=None), name="run_once_per_due_time"
@@ -143,6 +145,7 @@ class Run(Job):
                 name="run_waiting",
             ),
             models.Index(fields=["agent", "thread", "-id"], name="run_in_thread"),
+            models.Index(fields=["agent", "-id"], condition=Q(task__in=["scheduled", "proactive"]), name="run_unasked"),
             models.Index(fields=["agent", "-queued_at"], name="run_recent"),
             models.Index(fields=["workspace", "-queued_at"], name="run_spend"),
         ]

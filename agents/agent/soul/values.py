@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict
 from pydantic_core import PydanticCustomError, PydanticUseDefault
 
-TaskType = Literal["mention", "thread", "dive", "publish", "scheduled"]
+TaskType = Literal["mention", "thread", "dive", "publish", "scheduled", "proactive", "watch"]
 ResponseStyle = Literal["structured", "conversational", "minimal"]
 EscalationAction = Literal["escalate_to_human", "request_approval", "block"]
 

@@ -2,15 +2,14 @@
 
 import json
 from argparse import ArgumentParser
-from typing import Any, get_args
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.agent.access import model_takes_tools
 from agents.agent.models import Agent
-from agents.agent.soul import TaskType
 from agents.prompts.assembler.assemble import Prompt, assemble
-from agents.prompts.assembler.stack import STACK
+from agents.prompts.assembler.stack import BUDGETS, STACK
 from agents.prompts.snapshots.redaction import prompt_payload
 from agents.prompts.snapshots.store import shared_prefix_with_last_run
 from agents.tools.toolbox import Toolbox
@@ -27,7 +26,7 @@ class Command(BaseCommand):
         show = verbs.add_parser("show", help="print the prompt")
         show.add_argument("--agent", required=True, metavar="HANDLE")
         show.add_argument("--thread", required=True, type=int, metavar="ID")
-        show.add_argument("--task", default="mention", choices=get_args(TaskType))
+        show.add_argument("--task", default="mention", choices=[*BUDGETS])
         show.add_argument("--workspace", default="", metavar="SLUG", help="default: the thread's")
         show.add_argument("--request", metavar="TEXT", help="default: the newest message of a person")
         show.add_argument("--budget", type=int, help="tokens; may only lower the task's ceiling")

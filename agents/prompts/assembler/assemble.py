@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, groupby, takewhile
-from typing import cast, get_args
+from typing import cast
 
 from django.utils import timezone
 
@@ -154,8 +154,8 @@ def assemble(
     holds what is new for it alone. Raises Missing when the agent may not see the thread, Problem for an unknown task,
     or for a budget (or a model's window) too small for what every prompt needs.
     """
-    if task not in get_args(TaskType):
-        raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
+    if task not in BUDGETS:
+        raise Problem(f"A task is one of {', '.join(BUDGETS)}.", code="bad_task", field="task")
     message = _request_message(request, thread, asked_by, now)
     if not agent.is_active:
         raise Missing

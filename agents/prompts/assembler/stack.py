@@ -112,8 +112,13 @@ BUDGETS: Mapping[TaskType, TaskBudget] = MappingProxyType(
         "dive": _task_budget("dive", 30_000, p1=22_000, p3=2_000, p5=1_000),
         "publish": _task_budget("publish", 20_000, p1=16_000, p3=500, p5=0),
         "scheduled": _task_budget("scheduled", 15_000, p1=8_000, p3=2_000, p5=1_000),
+        "proactive": _task_budget("proactive", 15_000, p1=8_000, p3=2_000, p5=1_000),
     }
 )
+"""The budgets of prompts that are answered in a thread."""
+
+WATCH_BUDGET = TaskBudget("watch", 4_000, MappingProxyType(dict.fromkeys(LAYER_NAMES)))
+"""The budget of the question whether an agent that watches a channel speaks up. Nobody raises it."""
 
 MIN_REQUEST_TOKENS = 500
 """The least a request keeps, as head and tail, however full the prompt is."""

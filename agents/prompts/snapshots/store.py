@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
 from operator import attrgetter
@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from agents.agent.models import AgentPlan, Permission, Run, RunStep, Snapshot, ToolCall, ToolSource
+from agents.agent.models import AgentPlan, Permission, Run, RunStep, Snapshot, ToolCall, ToolSource, WatchLook
 from agents.prompts.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.prompts.assembler.items import DroppedItem, Item, reachable_tools
 from agents.prompts.assembler.render import shared_prefix_tokens
@@ -196,14 +196,17 @@ def _count_episode_uses(episode_ids: set[int]) -> None:
 
 
 def expire_records() -> int:
-    """Removes texts of prompts, results of tools and thoughts older than PROMPT_RETENTION_DAYS; returns how many of the
-    first two. The counts stay."""
+    """Removes texts of prompts, results of tools, thoughts and silent looks older than PROMPT_RETENTION_DAYS; returns
+    how many of the first two. The counts stay."""
     expiry = timezone.now() - timedelta(days=settings.PROMPT_RETENTION_DAYS)
     prompts = Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
     old_calls = ToolCall.objects.filter(created_at__lt=expiry)
     old_calls.exclude(provider_fields="").update(provider_fields="")
     RunStep.objects.filter(created_at__lt=expiry).forget()
     Permission.objects.filter(created_at__lt=expiry).forget()
+    old_looks = WatchLook.objects.filter(created_at__lt=expiry)
+    old_looks.exclude(outcome=WatchLook.Outcome.SPOKE).delete()
+    old_looks.filter(content__isnull=False).update(content=None, why="")
     return prompts + old_calls.exclude(result="").update(result="")
 
 
@@ -345,6 +348,18 @@ def erase_tool_calls(thread_id: int, message_id: int) -> None:
     calls.exclude(arguments="", why="", result="").update(arguments="", why="", result="")
     RunStep.objects.filter(_quoting_runs("run__", thread_id, message_id)).forget()
     Permission.objects.filter(_quoting_runs("run__", thread_id, message_id)).forget()
+
+
+def erase_looks(thread_id: int, since: datetime | None = None) -> int:
+    """Empties what looks at the thread, begun since then, were shown and said; how many. They hold most of its newest
+    messages, so none is searched."""
+    looks = WatchLook.objects.filter(thread=thread_id).exclude(content=None, why="")
+    return (looks if since is None else looks.filter(created_at__gte=since)).update(content=None, why="")
+
+
+def erase_looks_quoting(erased: ErasedText) -> int:
+    """Empties what looks at the message's thread were shown and said since it was posted; how many."""
+    return erase_looks(erased.thread_id, erased.quotable_since)
 
 
 def erase_steps_quoting(erased: ErasedText) -> int:

@@ -81,6 +81,7 @@ class Spending(models.Model):
         REVIEW = "review", "Reviews"
         CONTRADICTIONS = "contradictions", "Contradictions"
         TRIALS = "trials", "Trial questions"
+        WATCHING = "watching", "Watching"
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="spendings", db_index=False)
     agent = models.ForeignKey(

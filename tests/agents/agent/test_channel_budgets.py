@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.agent.permissions import reply_denied_reason, schedule_denied_reasons
+from agents.agent.permissions import reply_denied_reason, unasked_denied_reasons
 from agents.agent.token_budgets import check_budgets_left, read_tokens_used, tokens_left
 from agents.models import Agent, Run
 from memory.plugins.models import ReviewMark
@@ -114,7 +114,7 @@ def test_the_background_waits(spent: Spending, ana: Member, vibe: Agent, thread:
 def test_schedules_and_agents_elsewhere_are_held(spent: Spending, ana: Member, thread: Thread) -> None:
     sage = make_agent(ana, "sage", level=3, channel=thread.channel)
     threads = [fresh(thread), make_thread(make_channel(ana, "beds"), ana)]
-    here, elsewhere = schedule_denied_reasons(sage, threads)
+    here, elsewhere = unasked_denied_reasons(sage, threads, "scheduled")
     assert USED_UP in (here or "")
     assert elsewhere is None
     reed = make_agent(ana, "reed", channel=thread.channel, answers_itself=True)

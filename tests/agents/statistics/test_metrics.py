@@ -70,6 +70,7 @@ def test_every_series_is_there_before_anything_happened(
         *(("openvibe_runs", state) for state in Run.State.values),
         *(("openvibe_run_seconds_count", state) for state in Run.FINISHED_STATES),
         *(("openvibe_compactions", state) for state in Compaction.State.values),
+        *(("openvibe_watch_looks_total", outcome) for outcome in ("silent", "spoke")),
         *(("openvibe_assembly_seconds", quantile) for quantile in ("0.5", "0.95")),
         *(("openvibe_queue_oldest_seconds", queue) for queue in ("runs", "background")),
         *(("openvibe_workers", queue) for queue in ("runs", "background")),

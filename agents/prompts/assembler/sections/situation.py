@@ -133,6 +133,8 @@ def _place_line(request: PromptRequest) -> str:
         return "This is a dive: of the thread it started in you see no more than the message it started from."
     if request.task == "scheduled":
         return "A schedule of yours asks, no person: write for the people of this thread."
+    if request.task == "proactive":
+        return "No person asks: you watch this channel and speak up by yourself. Write for the people of this thread."
     return ""
 
 

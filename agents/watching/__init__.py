@@ -1,0 +1,1 @@
+"""Watching: when an agent looks by itself whether to speak up in a channel."""
