@@ -381,7 +381,7 @@ def test_a_step_tells_of_the_files_it_changed(api: Api, run: Run) -> None:
 def test_diffs_are_read_line_by_line() -> None:
     diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n same\n--- gone\n+++ new\n"
     assert [line.kind for line in read_diff(diff)] == ["file", "file", "file", "hunk", "same", "del", "add"]
-    assert read_diff("") == []
+    assert read_diff("") == ()
     cut = cut_diff(diff, 60)
     assert (cut.added, cut.removed, cut.unkept_lines) == (1, 1, 2)
     assert cut_diff("+" * 100, 10).text == "+" * 10

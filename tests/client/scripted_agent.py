@@ -145,6 +145,11 @@ class ScriptedAgent:
     async def permit(self, session: str) -> None:
         await self.say(session, f"Chose {await self.ask(session)}.")
 
+    async def tells(self, session: str) -> None:
+        """Words before and after a call that it asks for without having told of it."""
+        await self.say(session, "I look.")
+        await self.say(session, f"Chose {await self.ask(session)}.")
+
     async def twice(self, session: str) -> None:
         first, second = await asyncio.gather(self.ask(session), self.ask(session))
         other = await self.ask(session, command="rm -r roses")

@@ -223,6 +223,14 @@ def test_people_decide_what_it_may_do_and_their_note_reaches_it(garden: Garden) 
     assert (step["state"], step["result"]) == ("refused", "Ana denied this. Look, do not list.")
 
 
+def test_words_after_a_call_that_it_only_asked_for_are_a_new_paragraph(garden: Garden) -> None:
+    garden.start()
+    thread = garden.ask("script-tells")
+    garden.decide(thread, granted=True)
+    garden.ended(thread)
+    assert garden.said(thread) == ["I look.\n\nChose go."]
+
+
 def test_a_decision_reaches_it_by_the_event_of_its_thread(garden: Garden) -> None:
     garden.start(without_fallback=True)
     for granted, outcome in ((True, "go"), (False, "no")):

@@ -6,7 +6,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, CallRule, Permission, Run
-from agents.runs.external import begin_external_run
+from agents.runs.external import append_words, begin_external_run
 from agents.runs.permission_requests import PermissionRequest, request_permission
 from agents.runs.plans import replace_plan
 from agents.runs.reported_steps import report_step
@@ -65,6 +65,19 @@ def test_the_card_stands_at_the_message(
     )
     assert (Permission.objects.get().state, Permission.objects.get().note) == ("allowed", "Do")
     assert "Allow once" not in row(signed_in(ana), question)
+
+
+@pytest.mark.parametrize("has_words", [False, True])
+def test_the_page_of_the_thread_shows_it_too_under_what_the_agent_wrote(
+    run: Run, thread: Thread, ana: Member, has_words: bool
+) -> None:
+    if has_words:
+        append_words(run=run, offset=0, words="I look at the beds.")
+    ask(run, diff="+a\n")
+    page = signed_in(ana).get(f"/w/anas-garden/t/{thread.pk}/")
+    assert page.status_code == 200
+    assert "Allow once" in page.content.decode()
+    assert 'class="diff"' in page.content.decode()
 
 
 def test_guests_look_on_and_strangers_see_nothing(
