@@ -132,7 +132,9 @@ def test_nobody_answers(api: Api, run: Run, operator: Agent) -> None:
     wait = Permission.objects.get(key=keys[0])
     assert wait.expires_at is not None
     assert wait.expires_at - wait.created_at < timedelta(minutes=2, seconds=5)
-    Permission.objects.update(expires_at=timezone.now())
+    asked_at = timezone.now() - timedelta(minutes=2)
+    Permission.objects.update(created_at=asked_at, expires_at=asked_at + timedelta(minutes=2))
+    Agent.objects.filter(pk=operator.pk).update(permission_minutes=30)
 
     assert look(api, run, keys[0])["why"] == "Nobody answered within 2 min. So it is denied."
     status, answer = ask(api, run, key=keys[1], command=f"make {keys[1]}")
