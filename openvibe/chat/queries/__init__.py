@@ -15,6 +15,7 @@ from openvibe.chat.models import (
 )
 from openvibe.chat.pages import Piece, bearing_pieces, page_word, paged_text
 from openvibe.chat.queries.at_work import AtWork, read_at_work
+from openvibe.chat.queries.connections import connected_participants
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
     HIT_END,
@@ -121,6 +122,7 @@ __all__ = [
     "bearing_pieces",
     "best_messages",
     "chosen_notification_level",
+    "connected_participants",
     "count_said_since",
     "cut_excerpt",
     "day_start",
