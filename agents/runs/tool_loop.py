@@ -26,7 +26,7 @@ from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.context_window import MAX_SHORTENINGS, fit_prompt, window_after
 from agents.runs.fallback import Fallback, both_failed, choose_fallback, no_fallback
-from agents.runs.heard import HEARD_FIELDS, HEARD_TOKENS, hears_people, keep_heard, read_heard, read_unheard
+from agents.runs.heard import HEARD_FIELDS, HEARD_TOKENS, has_unanswered, hears_people, keep_heard, read_heard, read_unheard
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
 from agents.runs.provider_fields import dump_fields
 from agents.runs.store import (
@@ -51,6 +51,7 @@ from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
 from agents.runs.thoughts import ThoughtWriter
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import (
+    MAX_ROUNDS,
     ModelTurn,
     Reassembly,
     Round,
@@ -63,7 +64,7 @@ from agents.runs.transcript import (
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Dive, Message
+from openvibe.chat.models import Dive, Message, Thread
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.adaptations.adapted_calls import ToolsRefused
 from openvibe.engines.llm.answers.provider_fields import origin_of
@@ -146,6 +147,31 @@ class RunSession:
         Calls are executed one after the other; once one has to wait, the rest are not executed. Raises JobLost.
         """
         self._resume(transcript)
+        return self._take_turns(transcript)
+
+    def go_on(self, transcript: Transcript) -> bool:
+        """After the last round: the model hears what people said meanwhile, and says more. Returns as `run_turns`.
+        Raises JobLost."""
+        assert self.answer.last_turn is not None
+        save_answered_turn(self.run, self.answer.last_turn)
+        self.answer.last_turn = None
+        save_partial(self.run, self.reply, self.answer)
+        transcript.add(Round(self.answer.finished_rounds[-1], ()))
+        return self._take_turns(transcript)
+
+    def has_more_to_hear(self, transcript: Transcript) -> bool:
+        """Whether people said something since the run last looked that nothing else answers. In the transaction that
+        ends the run: who posts meanwhile waits for its end, and speaks to an agent that is not at work. One query,
+        where nobody did."""
+        is_whole = self.answer.last_turn is not None and not (self.answer.is_stopped or self.answer.cut_reason)
+        if not is_whole or transcript.number > MAX_ROUNDS or answer_format(self.options) or not hears_people(self.run):
+            return False
+        threads = Thread.objects.select_for_update(no_key=True).filter(pk=self.run.thread_id)
+        last_seq = threads.values_list("last_seq", flat=True).get()
+        own = int(self.reply.seq > self.heard_seq)
+        return last_seq > self.heard_seq + own and has_unanswered(self.run, self.heard_seq)
+
+    def _take_turns(self, transcript: Transcript) -> bool:
         while True:
             if transcript.rounds:
                 self._check_trust_level()
