@@ -26,7 +26,15 @@ from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.context_window import MAX_SHORTENINGS, fit_prompt, window_after
 from agents.runs.fallback import Fallback, both_failed, choose_fallback, no_fallback
-from agents.runs.heard import HEARD_FIELDS, HEARD_TOKENS, has_unanswered, hears_people, keep_heard, read_heard, read_unheard
+from agents.runs.heard import (
+    HEARD_FIELDS,
+    HEARD_TOKENS,
+    has_unanswered,
+    hears_people,
+    keep_heard,
+    read_heard,
+    read_unheard,
+)
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
 from agents.runs.provider_fields import dump_fields
 from agents.runs.store import (

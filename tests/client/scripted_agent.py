@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class ScriptedAgent:
 
     def __init__(self) -> None:
         self.cancelled: dict[str, asyncio.Event] = {}
-        self.turns = 0
+        self.turns, self.times = 0, 1
 
     def on_connect(self, client: Any) -> None:
         self.client = client
@@ -102,6 +103,7 @@ class ScriptedAgent:
         self.turns += 1
         self.log("prompt", session=session_id, text=text)
         self.cancelled[session_id] = asyncio.Event()
+        self.times = int((re.findall(r"\bseries-(\d+)", text) or ["1"])[-1])
         words = re.findall(r"\bscript-(\w+)", text)
         act = getattr(self, words[-1] if words else "plain")
         reason = await act(session_id) or "end_turn"
@@ -144,6 +146,14 @@ class ScriptedAgent:
 
     async def permit(self, session: str) -> None:
         await self.say(session, f"Chose {await self.ask(session)}.")
+
+    async def series(self, session: str) -> None:
+        """Asks as often as the prompt says, and notes when it asked and when it could go on."""
+        for number in range(self.times):
+            asked_at = time.time()
+            await self.ask(session, command=f"ls bed-{number:02}", key=f"call-{number}")
+            self.log("answered", number=f"{number:02}", asked_at=asked_at, answered_at=time.time())
+        await self.say(session, "All asked.")
 
     async def tells(self, session: str) -> None:
         """Words before and after a call that it asks for without having told of it."""

@@ -17,10 +17,11 @@ IS_CONNECTED = """(EXISTS (
 """Of participant `k`: a token of it was heard a moment ago, or its webhook takes what it is sent. `connected` is
 CONNECTED_SECONDS."""
 
-_SELECT_CONNECTED = f"SELECT k.id FROM workspaces_participant k WHERE k.id = ANY(%(ids)s::bigint[]) AND {IS_CONNECTED}"
+_SELECT_CONNECTED = "SELECT k.id FROM workspaces_participant k WHERE k.id = ANY(%(ids)s::bigint[]) AND {is_connected}"
 
 
 def connected_participants(participant_ids: Collection[int]) -> frozenset[int]:
     """Returns those of the participants whose program is connected. One query."""
+    statement = _SELECT_CONNECTED.replace("{is_connected}", IS_CONNECTED)
     values = {"ids": sorted(participant_ids), "connected": CONNECTED_SECONDS}
-    return frozenset(pk for (pk,) in fetch_prepared(_SELECT_CONNECTED, values))
+    return frozenset(pk for (pk,) in fetch_prepared(statement, values))
