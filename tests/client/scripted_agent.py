@@ -223,6 +223,21 @@ class ScriptedAgent:
         data = {"details": '{"type":"error","error":{"message":"Your credit balance is too low."}}'}
         raise RequestError(-32603, "Internal error", data)
 
+    async def hostile(self, session: str) -> None:
+        """Too much of everything, and what cannot be stored or seen."""
+        send = self.client.session_update
+        await send(session, update_plan([plan_entry("Look \x00\u202e" * 500) for _ in range(500)]))
+        path, diff = "../" * 2_000, tool_diff_content("a\x00b", "x" * 1_000_000, "\u202e" * 100_000)
+        title = "T\x00\u202e" * 50_000
+        await send(session, start_tool_call("a\x00\u202e", title, kind="edit", content=[diff], raw_input={path: path}))
+        for number in range(600):
+            status = ("in_progress", "completed", "failed")[number % 3]
+            await send(session, update_tool_call("a\x00\u202e", status=status))
+        for number in range(100):
+            await send(session, update_agent_thought_text("hm \x00" * 10_000))
+            await self.say(session, f"{number} \x00")
+        await self.say(session, "Still here.")
+
     async def many(self, session: str) -> None:
         """A diff of a hundred thousand lines, and three hundred steps."""
         old, new = ("\n".join(f"{word} {number}" for number in range(100_000)) for word in ("old", "new"))
