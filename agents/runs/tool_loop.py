@@ -158,8 +158,8 @@ class RunSession:
         return self._take_turns(transcript)
 
     def go_on(self, transcript: Transcript) -> bool:
-        """After the last round: the model hears what people said meanwhile, and says more. Returns as `run_turns`.
-        Raises JobLost."""
+        """Takes one more turn after the last, in which the model hears what people said meanwhile. Returns as
+        `run_turns`. Raises JobLost."""
         assert self.answer.last_turn is not None
         save_answered_turn(self.run, self.answer.last_turn)
         self.answer.last_turn = None

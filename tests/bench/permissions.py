@@ -44,7 +44,7 @@ WATCH_CARDS = """() => {
 
 
 def measure_permissions(*, calls: int = 20) -> Report:
-    """So many calls, one after the other, each allowed by a person as soon as its card is there."""
+    """Measures so many calls, one after the other, each allowed by a person as soon as its card is there."""
     world = make_bench_workspace(level=3)
     Agent.objects.filter(pk=world.vibe.pk).update(answers_itself=True)
     thread = make_thread(world, 50)

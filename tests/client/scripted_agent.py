@@ -224,14 +224,14 @@ class ScriptedAgent:
         raise RequestError(-32603, "Internal error", data)
 
     async def hostile(self, session: str) -> None:
-        """Too much of everything, and what cannot be stored or seen."""
+        """Sends too much of everything, and what cannot be stored or seen."""
         send = self.client.session_update
         await send(session, update_plan([plan_entry("Look \x00\u202e" * 500) for _ in range(500)]))
         path, diff = "../" * 2_000, tool_diff_content("a\x00b", "x" * 1_000_000, "\u202e" * 100_000)
         title = "T\x00\u202e" * 50_000
         await send(session, start_tool_call("a\x00\u202e", title, kind="edit", content=[diff], raw_input={path: path}))
         for number in range(600):
-            status = ("in_progress", "completed", "failed")[number % 3]
+            status = "completed" if number % 2 else "in_progress"
             await send(session, update_tool_call("a\x00\u202e", status=status))
         for number in range(100):
             await send(session, update_agent_thought_text("hm \x00" * 10_000))

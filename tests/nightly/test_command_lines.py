@@ -142,12 +142,17 @@ def test_it_streams_asks_before_it_acts_and_takes_up_its_session(
                 served.api("POST", f"approvals/{card['id']}/decide/", token, {"granted": True})
             return True
 
+        def is_done() -> bool:
+            """Whether the newest run ended well: a turn that is cut off is no part of a session everywhere."""
+            return bool(served.api("GET", f"runs/?thread={thread}", token)["results"][0]["state"] == "done")
+
         thread, _ = ask(served, token, f"@{handle} plant a rose")
         for text, expected in (("", "It grows."), ("and now?", "It is remembered.")):
             if text:
                 served.api("POST", f"threads/{thread}/messages/", token, {"body": f"@{handle} {text}"})
             with subprocess.Popen([*words, "--", name], env=env, stderr=subprocess.PIPE, text=True) as program:
                 wait_until(lambda: allows() and expected in said(thread), expected, ANSWER_SECONDS, API_PAUSE)  # noqa: B023
+                wait_until(is_done, "its turn is over", ANSWER_SECONDS, API_PAUSE)
                 program.terminate()
         (call,) = calls
         assert (call["kind"], call["command"]) == ("execute", f"touch {garden}/rose")

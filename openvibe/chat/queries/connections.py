@@ -14,8 +14,8 @@ IS_CONNECTED = """(EXISTS (
         SELECT FROM webhooks_delivery d WHERE d.webhook_id = h.id AND d.state = 'delivered'
     )
 ))"""
-"""Of participant `k`: a token of it was heard a moment ago, or its webhook takes what it is sent. `connected` is
-CONNECTED_SECONDS."""
+"""Tells of participant `k` whether a token of it was heard a moment ago, or its webhook takes what it is sent.
+`connected` is CONNECTED_SECONDS."""
 
 _SELECT_CONNECTED = "SELECT k.id FROM workspaces_participant k WHERE k.id = ANY(%(ids)s::bigint[]) AND {is_connected}"
 
