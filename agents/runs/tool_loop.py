@@ -47,6 +47,7 @@ from agents.runs.store import (
     end_interrupted_turn,
     has_read_more,
     is_stop_requested,
+    lock_last_seq,
     read_requests,
     run_as_it_is,
     save_answered_turn,
@@ -72,7 +73,7 @@ from agents.runs.transcript import (
 from agents.tools.toolbox import MAX_ARGUMENT_CHARS, Toolbox, too_long_arguments
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Dive, Message, Thread
+from openvibe.chat.models import Dive, Message
 from openvibe.engines.database.compiled_queries import CompiledQuery
 from openvibe.engines.llm.adaptations.adapted_calls import ToolsRefused
 from openvibe.engines.llm.answers.provider_fields import origin_of
@@ -174,10 +175,8 @@ class RunSession:
         is_whole = self.answer.last_turn is not None and not (self.answer.is_stopped or self.answer.cut_reason)
         if not is_whole or transcript.number > MAX_ROUNDS or answer_format(self.options) or not hears_people(self.run):
             return False
-        threads = Thread.objects.select_for_update(no_key=True).filter(pk=self.run.thread_id)
-        last_seq = threads.values_list("last_seq", flat=True).get()
         own = int(self.reply.seq > self.heard_seq)
-        return last_seq > self.heard_seq + own and has_unanswered(self.run, self.heard_seq)
+        return lock_last_seq(self.run) > self.heard_seq + own and has_unanswered(self.run, self.heard_seq)
 
     def _take_turns(self, transcript: Transcript) -> bool:
         while True:
