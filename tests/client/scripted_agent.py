@@ -230,9 +230,9 @@ class ScriptedAgent:
         path, diff = "../" * 2_000, tool_diff_content("a\x00b", "x" * 1_000_000, "\u202e" * 100_000)
         title = "T\x00\u202e" * 50_000
         await send(session, start_tool_call("a\x00\u202e", title, kind="edit", content=[diff], raw_input={path: path}))
-        for number in range(600):
-            status = "completed" if number % 2 else "in_progress"
-            await send(session, update_tool_call("a\x00\u202e", status=status))
+        for _ in range(300):
+            await send(session, update_tool_call("a\x00\u202e", status="in_progress"))
+            await send(session, update_tool_call("a\x00\u202e", status="completed"))
         for number in range(100):
             await send(session, update_agent_thought_text("hm \x00" * 10_000))
             await self.say(session, f"{number} \x00")
