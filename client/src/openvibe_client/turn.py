@@ -14,7 +14,7 @@ from typing import Any
 
 from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse, ToolCallUpdate, Usage
 
-from openvibe_client.answer import MAX_STEP_CHARACTERS, Answer, Stopped
+from openvibe_client.answer import MAX_STEP_CHARACTERS, Answer, Stopped, storable
 from openvibe_client.diffs import file_change
 from openvibe_client.http import ApiError, backoff_seconds
 
@@ -215,7 +215,7 @@ class Reporter:
         if key != "plan":
             self._answer.step(**{"key": key, **(_step(what) if "id" in what else what)})
             return
-        cut = [(entry.content[:MAX_ENTRY_CHARACTERS], entry) for entry in what[:MAX_PLAN_ENTRIES]]
+        cut = [(storable(entry.content)[:MAX_ENTRY_CHARACTERS], entry) for entry in what[:MAX_PLAN_ENTRIES]]
         entries = [{"content": text, "status": entry.status, "priority": entry.priority} for text, entry in cut]
         self._answer.tell("PUT", "plan/", {"entries": entries})
 
