@@ -75,6 +75,13 @@ class AgentChange(serializers.Serializer[Any]):
         max_value=MAX_PERMISSION_MINUTES,
         help_text="A call that it asks leave for is denied after so many.",
     )
+    active = serializers.BooleanField(
+        required=False,
+        help_text=(
+            "`false` deactivates it: it answers no more and its tokens are refused; what it said stays. `true` brings "
+            "it back."
+        ),
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "level" in attrs and "note" not in attrs:

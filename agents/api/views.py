@@ -15,6 +15,8 @@ from agents.agent.models import Agent, Run, Snapshot
 from agents.agent.services import (
     apply_feedback_always,
     create_connected_agent,
+    deactivate_agent,
+    reactivate_agent,
     save_soul,
     set_trust_level,
     update_answering,
@@ -149,8 +151,8 @@ class OneAgent(ApiView):
     @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
     def patch(self, request: Request, handle: str) -> Response:
         """Set its trust level, with a note for the audit trail, who writes its answers, what it may use in a day, how
-        long its model may think, how long one answer may take where its program writes it, and how long a call of that
-        program's own tools waits for an answer.
+        long its model may think, how long one answer may take where its program writes it, how long a call of that
+        program's own tools waits for an answer, and whether it is active.
 
         Owners and admins; what is left out stays. A level holds from its next prompt on.
         """
@@ -168,6 +170,9 @@ class OneAgent(ApiView):
             )
             if "level" in changes:
                 set_trust_level(agent=agent, by=access, level=changes["level"], note=changes["note"])
+            if "active" in changes:
+                set_activity = reactivate_agent if changes["active"] else deactivate_agent
+                set_activity(agent=agent, by=access)
         return Response(AgentOut(_access_agent(handle, access)).data)
 
 

@@ -20,6 +20,7 @@ from openvibe.base.problems import Missing
 
 EARLIEST_TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the wheel: the earliest that a zip can say."""
+WHEEL_NAME = re.compile(r"(\w{1,50})-([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})-py3-none-any\.whl")
 WHEEL_LINES = (
     ("Wheel-Version", "1.0"),
     ("Generator", "openvibe"),
@@ -37,8 +38,12 @@ class ClientWheel:
     digest: str
 
 
-def read_client_wheel() -> ClientWheel:
-    """The wheel, made anew where a file of the client has changed. Raises Missing where the server came without it."""
+def read_client_wheel(version: str = "") -> ClientWheel:
+    """The wheel, made anew where a file of the client has changed. Raises Missing where the server came without it.
+
+    `version`: an earlier one that it is to be called by. A service names the version that it was made with, at each of
+    its starts, and gets the client of today.
+    """
     folder = Path(settings.BASE_DIR) / "client"
     paths = sorted(path for path in _package_folder(folder).rglob("*") if _is_shipped(path))
     project = folder / "pyproject.toml"
@@ -47,7 +52,22 @@ def read_client_wheel() -> ClientWheel:
             "This server came without its client. Install openvibe-client from a checkout: pip install ./client"
         )
     states = [(path.relative_to(folder).as_posix(), path.stat()) for path in (project, folder / "README.md", *paths)]
-    return _make_wheel(folder, tuple((name, state.st_mtime_ns, state.st_size) for name, state in states))
+    return _make_wheel(folder, tuple((name, state.st_mtime_ns, state.st_size) for name, state in states), version)
+
+
+def find_client_wheel(filename: str) -> ClientWheel:
+    """The wheel of this name: of this version, or of an earlier one. Raises Missing where there is none."""
+    wheel = read_client_wheel()
+    if filename == wheel.filename:
+        return wheel
+    own, named = (WHEEL_NAME.fullmatch(name) for name in (wheel.filename, filename))
+    if own is None or named is None or own[1] != named[1] or _numbers(named[2]) > _numbers(own[2]):
+        raise Missing(f"There is no such file here. This server's client is /client/{wheel.filename}")
+    return read_client_wheel(named[2])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _package_folder(folder: Path) -> Path:
@@ -59,10 +79,11 @@ def _is_shipped(path: Path) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _make_wheel(folder: Path, states: tuple[tuple[str, int, int], ...]) -> ClientWheel:
+def _make_wheel(folder: Path, states: tuple[tuple[str, int, int], ...], version: str) -> ClientWheel:
     """Kept in the process; `states` are the client's files by name, time and size."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     name = re.sub(r"[-_.]+", "_", project["name"]).lower()
+    project["version"] = version or project["version"]
     stem = f"{name}-{project['version']}"
     sources = [folder / path for path, _, _ in states if path.startswith("src/")]
     files = {path.relative_to(folder / "src").as_posix(): path.read_bytes() for path in sources}

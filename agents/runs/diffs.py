@@ -38,9 +38,9 @@ def cut_diff(diff: str, limit: int) -> CutDiff:
     return CutDiff(text, kinds.count("add"), kinds.count("del"), len(lines) - kept)
 
 
-def read_diff(diff: str, limit: int = MAX_SHOWN_LINES) -> list[DiffLine]:
+def read_diff(diff: str, limit: int = MAX_SHOWN_LINES) -> tuple[DiffLine, ...]:
     """The first lines of a diff, each with what it is."""
-    return list(_read(split_lines(diff)[:limit]))
+    return tuple(_read(split_lines(diff)[:limit]))
 
 
 def split_lines(diff: str) -> list[str]:

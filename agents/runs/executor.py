@@ -146,18 +146,26 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     transcript.rounds.extend(earlier_rounds(turn, origin_of(client)))
     try:
         is_over = session.run_turns(transcript)
-        if is_over:
-            with transaction.atomic():
-                finish_run(run, reply, session.answer)
-                if session.keeps_fields and not turn and not session.answer.is_stopped:
-                    forget_fields(run)
-                if turn:
-                    ClientTurn.objects.filter(pk=turn.pk).update(stop_reason=session.stop_reason[:20])
+        while is_over and not _finish(session, transcript, turn):
+            is_over = session.go_on(transcript)
     except (ModelError, Problem):
         save_unfinished_turn(run, reply, session.answer)
         raise
     if is_over:
         enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.calls.had_bulky_result)
+
+
+def _finish(session: RunSession, transcript: Transcript, turn: ClientTurn | None) -> bool:
+    """Whether the run is ended; it is not while people's words are unheard that nothing else answers."""
+    with transaction.atomic():
+        if session.has_more_to_hear(transcript):
+            return False
+        finish_run(session.run, session.reply, session.answer)
+        if session.keeps_fields and not turn and not session.answer.is_stopped:
+            forget_fields(session.run)
+        if turn:
+            ClientTurn.objects.filter(pk=turn.pk).update(stop_reason=session.stop_reason[:20])
+    return True
 
 
 def _prompt_maker(run: Run, client: ModelClient, endpoint: Endpoint | None) -> Callable[..., Prompt]:

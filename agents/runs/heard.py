@@ -61,6 +61,14 @@ def read_unheard(run: Run, after_seq: int, counter: TokenCounter, max_tokens: in
     return _tell(messages, counter, max_tokens) if messages else None
 
 
+def has_unanswered(run: Run, after_seq: int) -> bool:
+    """Whether people said something after message `after_seq` that the run may be told, and that no run of its own
+    answers: words that name nobody. Two queries at most."""
+    said = {message.pk for message in said_since(run.thread_id, after_seq, to=_addressee(run))}
+    own = Run.objects.filter(agent=run.agent_id, trigger__in=said) if said else Run.objects.none()
+    return bool(said.difference(own.values_list("trigger", flat=True)))
+
+
 def read_heard(run: Run, message_ids: Iterable[int], counter: TokenCounter) -> tuple[Item, ...]:
     """What the run was told, as it stands now. One query."""
     return tuple(_make_item(message, counter, HEARD_MESSAGE_TOKENS) for message in said_messages(message_ids))

@@ -139,7 +139,7 @@ def _step_view(step: RunStep) -> StepView:
 class FileChange(NamedTuple):
     """One change of a file. `left_out`: lines of the diff that are not shown."""
 
-    lines: list[DiffLine]
+    lines: tuple[DiffLine, ...]
     left_out: int
 
 

@@ -119,6 +119,13 @@ def is_stop_requested(run: Run) -> bool:
     return read_requests(run).stop
 
 
+def lock_last_seq(run: Run) -> int:
+    """The number of the newest message of the run's thread, in the caller's transaction: whoever posts there waits for
+    its end. To be taken ahead of the run's own lock, as those who post do."""
+    threads = Thread.objects.select_for_update(no_key=True).filter(pk=run.thread_id)
+    return threads.values_list("last_seq", flat=True).get()
+
+
 def check_open(access: str) -> None:
     """Raises Problem where the thread is for people only."""
     if access == Thread.Access.HUMAN_ONLY:

@@ -26,7 +26,15 @@ from agents.runs.answer_format import answer_format
 from agents.runs.client_tools import client_turn_of, record_client_calls
 from agents.runs.context_window import MAX_SHORTENINGS, fit_prompt, window_after
 from agents.runs.fallback import Fallback, both_failed, choose_fallback, no_fallback
-from agents.runs.heard import HEARD_FIELDS, HEARD_TOKENS, hears_people, keep_heard, read_heard, read_unheard
+from agents.runs.heard import (
+    HEARD_FIELDS,
+    HEARD_TOKENS,
+    has_unanswered,
+    hears_people,
+    keep_heard,
+    read_heard,
+    read_unheard,
+)
 from agents.runs.previous_attempts import PreviousCall, decided_calls, previous_calls, request_of, rounds_of
 from agents.runs.provider_fields import dump_fields
 from agents.runs.store import (
@@ -39,6 +47,7 @@ from agents.runs.store import (
     end_interrupted_turn,
     has_read_more,
     is_stop_requested,
+    lock_last_seq,
     read_requests,
     run_as_it_is,
     save_answered_turn,
@@ -51,6 +60,7 @@ from agents.runs.stream_reader import STREAM_TIMEOUT, iter_with_timeout
 from agents.runs.thoughts import ThoughtWriter
 from agents.runs.tool_calls import CALL_MAY_QUOTE, CallExecutor
 from agents.runs.transcript import (
+    MAX_ROUNDS,
     ModelTurn,
     Reassembly,
     Round,
@@ -146,6 +156,29 @@ class RunSession:
         Calls are executed one after the other; once one has to wait, the rest are not executed. Raises JobLost.
         """
         self._resume(transcript)
+        return self._take_turns(transcript)
+
+    def go_on(self, transcript: Transcript) -> bool:
+        """Takes one more turn after the last, in which the model hears what people said meanwhile. Returns as
+        `run_turns`. Raises JobLost."""
+        assert self.answer.last_turn is not None
+        save_answered_turn(self.run, self.answer.last_turn)
+        self.answer.last_turn = None
+        save_partial(self.run, self.reply, self.answer)
+        transcript.add(Round(self.answer.finished_rounds[-1], ()))
+        return self._take_turns(transcript)
+
+    def has_more_to_hear(self, transcript: Transcript) -> bool:
+        """Whether people said something since the run last looked that nothing else answers. In the transaction that
+        ends the run: who posts meanwhile waits for its end, and speaks to an agent that is not at work. One query,
+        where nobody did."""
+        is_whole = self.answer.last_turn is not None and not (self.answer.is_stopped or self.answer.cut_reason)
+        if not is_whole or transcript.number > MAX_ROUNDS or answer_format(self.options) or not hears_people(self.run):
+            return False
+        own = int(self.reply.seq > self.heard_seq)
+        return lock_last_seq(self.run) > self.heard_seq + own and has_unanswered(self.run, self.heard_seq)
+
+    def _take_turns(self, transcript: Transcript) -> bool:
         while True:
             if transcript.rounds:
                 self._check_trust_level()

@@ -6,16 +6,17 @@ from django.urls import path
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
-from agents.connect.client_wheel import ClientWheel, read_client_wheel
+from agents.connect.client_wheel import find_client_wheel, read_client_wheel
 from openvibe.base.problems import Missing
 
 
 @require_safe
 def newest_client(request: HttpRequest) -> HttpResponse:
     """Leads to the wheel under its full name, which pip and uv want to know before they fetch it."""
-    wheel = _wheel_or_none()
-    if wheel is None:
-        return _missing_response()
+    try:
+        wheel = read_client_wheel()
+    except Missing as problem:
+        return _missing_response(problem)
     response = redirect("client-wheel", wheel.filename)
     response.headers["Cache-Control"] = "no-cache"
     return response
@@ -24,9 +25,10 @@ def newest_client(request: HttpRequest) -> HttpResponse:
 @require_safe
 def client_wheel(request: HttpRequest, filename: str) -> HttpResponse:
     """The wheel of this server's client, for those who have it already a 304: its digest is the ETag."""
-    wheel = _wheel_or_none()
-    if wheel is None or wheel.filename != filename:
-        return _missing_response(wheel)
+    try:
+        wheel = find_client_wheel(filename)
+    except Missing as problem:
+        return _missing_response(problem)
     etag = f'"{wheel.digest}"'
     response = get_conditional_response(request, etag=etag) or HttpResponse(
         wheel.content, content_type="application/octet-stream"
@@ -38,18 +40,8 @@ def client_wheel(request: HttpRequest, filename: str) -> HttpResponse:
     return response
 
 
-def _wheel_or_none() -> ClientWheel | None:
-    try:
-        return read_client_wheel()
-    except Missing:
-        return None
-
-
-def _missing_response(wheel: ClientWheel | None = None) -> HttpResponse:
-    words = "This server came without its client. Install it from a checkout: pip install ./client\n"
-    if wheel is not None:
-        words = f"There is no such file here. This server's client is /client/{wheel.filename}\n"
-    return HttpResponse(words, status=404, content_type="text/plain; charset=utf-8")
+def _missing_response(problem: Missing) -> HttpResponse:
+    return HttpResponse(f"{problem.message}\n", status=404, content_type="text/plain; charset=utf-8")
 
 
 urlpatterns = [

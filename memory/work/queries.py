@@ -60,7 +60,7 @@ class PermissionCall:
     outside_paths: frozenset[str]
     arguments: str
     diff: str
-    diff_lines: Sequence[tuple[str, str]]
+    diff_lines: tuple[tuple[str, str], ...]
     added: int
     removed: int
     unkept_lines: int

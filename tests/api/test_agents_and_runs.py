@@ -224,6 +224,24 @@ def test_an_admin_sets_the_trust_level_with_a_note(ana: Member, vibe: Agent, by_
     assert is_problem(by_token(ana.participant, ("write",)).patch("agents/vibe/", {}), 403, "missing_scope")
 
 
+def test_an_admin_deactivates_an_agent_and_brings_it_back(
+    ana: Member, ben: Member, vibe: Agent, by_token: Enter
+) -> None:
+    api, own = by_token(ana.participant), by_token(vibe.participant)
+    assert api.patch("agents/vibe/", {"active": True}).json()["active"]
+    assert not api.patch("agents/vibe/", {"active": False}).json()["active"]
+    vibe.refresh_from_db()
+    assert (vibe.is_active, own.get("me/").status_code) == (False, 401)
+    assert api.patch("agents/vibe/", {"active": False, "daily_token_budget": 7}).json()["daily_token_budget"] == 7
+    assert api.patch("agents/vibe/", {"active": True}).json()["active"]
+    assert own.get("me/").status_code == 200
+    changes = AuditRecord.objects.filter(subject="@vibe", after__in=("active", "deactivated")).order_by("pk")
+    assert [change.after for change in changes] == ["deactivated", "active"]
+    assert by_token(ben.participant).patch("agents/vibe/", {"active": False}).status_code in (403, 404)
+    assert is_problem(by_token(vibe.participant).patch("agents/vibe/", {"active": False}), 403, "not_allowed")
+    assert is_problem(api.patch("agents/vibe/", {"active": "perhaps"}), 400, "invalid")
+
+
 def test_me_tells_the_version_that_is_released(ana: Member, by_token: Enter) -> None:
     project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]
 

@@ -132,7 +132,9 @@ def test_nobody_answers(api: Api, run: Run, operator: Agent) -> None:
     wait = Permission.objects.get(key=keys[0])
     assert wait.expires_at is not None
     assert wait.expires_at - wait.created_at < timedelta(minutes=2, seconds=5)
-    Permission.objects.update(expires_at=timezone.now())
+    asked_at = timezone.now() - timedelta(minutes=2)
+    Permission.objects.update(created_at=asked_at, expires_at=asked_at + timedelta(minutes=2))
+    Agent.objects.filter(pk=operator.pk).update(permission_minutes=30)
 
     assert look(api, run, keys[0])["why"] == "Nobody answered within 2 min. So it is denied."
     status, answer = ask(api, run, key=keys[1], command=f"make {keys[1]}")
@@ -381,7 +383,7 @@ def test_a_step_tells_of_the_files_it_changed(api: Api, run: Run) -> None:
 def test_diffs_are_read_line_by_line() -> None:
     diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n same\n--- gone\n+++ new\n"
     assert [line.kind for line in read_diff(diff)] == ["file", "file", "file", "hunk", "same", "del", "add"]
-    assert read_diff("") == []
+    assert read_diff("") == ()
     cut = cut_diff(diff, 60)
     assert (cut.added, cut.removed, cut.unkept_lines) == (1, 1, 2)
     assert cut_diff("+" * 100, 10).text == "+" * 10

@@ -150,7 +150,7 @@ def _megabytes(processes: Sequence[psutil.Process]) -> float:
 
 
 @contextmanager
-def _open_pages(port: int, path: str, cookies: Sequence[str]) -> Iterator[tuple[list[Page], list[str]]]:
+def open_pages(port: int, path: str, cookies: Sequence[str]) -> Iterator[tuple[list[Page], list[str]]]:
     """Chromium pages of the thread, loaded, and what they ask for afterwards."""
     asked: list[str] = []
     if not cookies:
@@ -229,7 +229,7 @@ def _measure_storm(
     rates = {"saves": 0}
     path = f"{home}/events/?thread={thread.pk}"
     with (
-        _open_pages(port, f"{home}/t/{thread.pk}/", cookies[:pages]) as (open_pages, asked),
+        open_pages(port, f"{home}/t/{thread.pk}/", cookies[:pages]) as (shown_pages, asked),
         _viewing(port, path, cookies) as seen,
     ):
         _post(port, thread.pk, tokens, rate, 2.0)  # warm
@@ -241,14 +241,14 @@ def _measure_storm(
         for each in (writing, posting):
             each.start()
         while writing.is_alive() or posting.is_alive():
-            if open_pages:
-                open_pages[0].wait_for_timeout(100)  # lets what the pages ask for be counted
+            if shown_pages:
+                shown_pages[0].wait_for_timeout(100)  # lets what the pages ask for be counted
             else:
                 time.sleep(0.1)
         used = _processor_seconds(processes) - before
         _wait_for_all(sent_at, seen)
         changes = sum(each.changes for each in seen) - changes_before
-        in_pages = [_shown_at(page) for page in open_pages]
+        in_pages = [_shown_at(page) for page in shown_pages]
     delays = sorted(each.at[pk] - at for each in seen for pk, at in sent_at.items() if pk in each.at)
     page_delays = sorted(
         page_times[str(pk)] - at for page_times in in_pages for pk, at in sent_at.items() if str(pk) in page_times
@@ -260,8 +260,8 @@ def _measure_storm(
     return [
         Measurement("viewers", len(seen), ""),
         Measurement("changes", change_count, ""),
-        *_percentiles("post → frame", delays),
-        *(_percentiles("post → in the page", page_delays) if in_pages else ()),
+        *percentiles("post → frame", delays),
+        *(percentiles("post → in the page", page_delays) if in_pages else ()),
         Measurement("missing", missing, ""),
         Measurement("doubled", doubled, ""),
         Measurement("frames told for one change", changes / max(1, change_count * len(seen)), ""),
@@ -285,7 +285,7 @@ def _shown_at(page: Page) -> dict[str, float]:
     return {key: float(at) for key, at in times.items()}
 
 
-def _percentiles(what: str, delays: Sequence[float]) -> Iterator[Measurement]:
+def percentiles(what: str, delays: Sequence[float]) -> Iterator[Measurement]:
     for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0)):
         value = delays[min(len(delays) - 1, int(len(delays) * share))] if delays else float("inf")
         yield Measurement(f"{what}, {name}", 1000 * value, "ms")

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class ScriptedAgent:
 
     def __init__(self) -> None:
         self.cancelled: dict[str, asyncio.Event] = {}
-        self.turns = 0
+        self.turns, self.times = 0, 1
 
     def on_connect(self, client: Any) -> None:
         self.client = client
@@ -102,6 +103,7 @@ class ScriptedAgent:
         self.turns += 1
         self.log("prompt", session=session_id, text=text)
         self.cancelled[session_id] = asyncio.Event()
+        self.times = int((re.findall(r"\bseries-(\d+)", text) or ["1"])[-1])
         words = re.findall(r"\bscript-(\w+)", text)
         act = getattr(self, words[-1] if words else "plain")
         reason = await act(session_id) or "end_turn"
@@ -143,6 +145,19 @@ class ScriptedAgent:
         return str(outcome)
 
     async def permit(self, session: str) -> None:
+        await self.say(session, f"Chose {await self.ask(session)}.")
+
+    async def series(self, session: str) -> None:
+        """Asks as often as the prompt says, and notes when it asked and when it could go on."""
+        for number in range(self.times):
+            asked_at = time.time()
+            await self.ask(session, command=f"ls bed-{number:02}", key=f"call-{number}")
+            self.log("answered", number=f"{number:02}", asked_at=asked_at, answered_at=time.time())
+        await self.say(session, "All asked.")
+
+    async def tells(self, session: str) -> None:
+        """Words before and after a call that it asks for without having told of it."""
+        await self.say(session, "I look.")
         await self.say(session, f"Chose {await self.ask(session)}.")
 
     async def twice(self, session: str) -> None:
@@ -207,6 +222,21 @@ class ScriptedAgent:
     async def fail(self, session: str) -> None:
         data = {"details": '{"type":"error","error":{"message":"Your credit balance is too low."}}'}
         raise RequestError(-32603, "Internal error", data)
+
+    async def hostile(self, session: str) -> None:
+        """Sends too much of everything, and what cannot be stored or seen."""
+        send = self.client.session_update
+        await send(session, update_plan([plan_entry("Look \x00\u202e" * 500) for _ in range(500)]))
+        path, diff = "../" * 2_000, tool_diff_content("a\x00b", "x" * 1_000_000, "\u202e" * 100_000)
+        title = "T\x00\u202e" * 50_000
+        await send(session, start_tool_call("a\x00\u202e", title, kind="edit", content=[diff], raw_input={path: path}))
+        for _ in range(300):
+            await send(session, update_tool_call("a\x00\u202e", status="in_progress"))
+            await send(session, update_tool_call("a\x00\u202e", status="completed"))
+        for number in range(100):
+            await send(session, update_agent_thought_text("hm \x00" * 10_000))
+            await self.say(session, f"{number} \x00")
+        await self.say(session, "Still here.")
 
     async def many(self, session: str) -> None:
         """A diff of a hundred thousand lines, and three hundred steps."""

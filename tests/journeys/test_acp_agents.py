@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -49,9 +49,11 @@ class Garden:
     programs: ExitStack = field(default_factory=ExitStack)
     log: list[str] = field(default_factory=list)
 
-    def start(self, *abilities: str, state: str = "state", without_fallback: bool = False) -> subprocess.Popen[str]:
-        """`openvibe run` with the program, from the moment it listens."""
-        program = self.spawn(*abilities, state=state, without_fallback=without_fallback)
+    def start(
+        self, *abilities: str, state: str = "state", without_fallback: bool = False, options: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
+        """`openvibe run` with the program and these options, from the moment it listens."""
+        program = self.spawn(*abilities, state=state, without_fallback=without_fallback, options=options)
         self.wait_until_it_listens(program)
         return program
 
@@ -59,9 +61,11 @@ class Garden:
         wait_until(lambda: any("listens" in line for line in self.log) or program.poll() is not None, "it listens")
         assert program.poll() is None, self.log
 
-    def spawn(self, *abilities: str, state: str = "state", without_fallback: bool = False) -> subprocess.Popen[str]:
+    def spawn(
+        self, *abilities: str, state: str = "state", without_fallback: bool = False, options: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
         """`without_fallback`: it never looks again by itself whether people have decided."""
-        words = ["run", "--acp", "--as", self.handle, *self.command(*abilities)]
+        words = ["run", "--acp", "--as", self.handle, *options, *self.command(*abilities)]
         return self.call(*words, state=state, without_fallback=without_fallback, env=self.who)
 
     @property
@@ -221,6 +225,14 @@ def test_people_decide_what_it_may_do_and_their_note_reaches_it(garden: Garden) 
     assert "Look, do not list." in garden.asked("prompt")[-1]["text"]
     (step,) = garden.steps(run)
     assert (step["state"], step["result"]) == ("refused", "Ana denied this. Look, do not list.")
+
+
+def test_words_after_a_call_that_it_only_asked_for_are_a_new_paragraph(garden: Garden) -> None:
+    garden.start()
+    thread = garden.ask("script-tells")
+    garden.decide(thread, granted=True)
+    garden.ended(thread)
+    assert garden.said(thread) == ["I look.\n\nChose go."]
 
 
 def test_a_decision_reaches_it_by_the_event_of_its_thread(garden: Garden) -> None:
@@ -428,6 +440,34 @@ def test_it_waits_for_the_tools_and_says_when_they_do_not_come(garden: Garden) -
     garden.start("no-tools")
     run = garden.ended(garden.ask("when?"))
     assert any("tools were not there in time" in step["text"] for step in garden.steps(run))
+
+
+def test_a_turn_that_never_ends_is_ended_at_its_limit(garden: Garden) -> None:
+    garden.start(options=["--timeout", "3"])
+    run = garden.ended(thread := garden.ask("script-deaf"))
+    process = psutil.Process(int(garden.said(thread)[0])) if psutil.pid_exists(int(garden.said(thread)[0])) else None
+    assert run["state"] == "failed"
+    assert "longer than its limit of 0.05 minutes" in run["error"]
+    assert process is None or process.status() == psutil.STATUS_ZOMBIE
+    garden.ended(garden.ask("still there? script-plain", thread), 2)
+    assert "Prune in March." in garden.said(thread)[-1], "a new process answers"
+
+
+def test_an_agent_that_sends_what_it_likes_costs_nobody_anything(garden: Garden) -> None:
+    """Texts of megabytes, NUL and characters that are not seen, a plan without end, and hundreds of turns of one call:
+    each is cut, and the words still come."""
+    program = garden.start()
+    run = garden.ended(thread := garden.ask("script-hostile"))
+    assert (run["state"], garden.said(thread)[0][-11:]) == ("done", "Still here.")
+    assert len(run["events"]) < 250
+    assert max(len(step["text"]) for step in garden.steps(run)) <= 100_000
+    assert "\x00" not in json.dumps(run)
+    (edit,) = garden.steps(run)
+    assert (edit["files"][0]["path"], edit["state"]) == ("ab", "done")
+    plan = garden.installation.shell(PLANS.format(thread=thread))
+    assert 100 * 400 < len(plan) < 100 * 3_100
+    garden.ended(garden.ask("and now? script-plain", thread), 2)
+    assert program.poll() is None
 
 
 def test_two_clients_of_one_agent_answer_once(garden: Garden) -> None:

@@ -21,8 +21,16 @@ from tests.nightly.conftest import figures
 from tests.operations.installation_template import furnish
 from tests.operations.processes import nothing_left_of, wait_until
 
-PACKAGES = {"opencode": "opencode-ai", "qwen": "@qwen-code/qwen-code"}
-SHELLS = {"opencode": "bash", "qwen": "run_shell_command"}
+PACKAGES = {
+    "opencode": "opencode-ai",
+    "qwen": "@qwen-code/qwen-code",
+    "claude": "@agentclientprotocol/claude-agent-acp",
+    "codex": "@agentclientprotocol/codex-acp",
+}
+SHELLS = {"opencode": "bash", "qwen": "run_shell_command", "claude": "Bash", "codex": "exec_command"}
+RESULTS = ('"role": "tool"', '"type": "tool_result"', '"type": "function_call_output"')
+"""What an answer of a tool is in the requests of the three protocols that they speak."""
+
 INSTALL_SECONDS, ANSWER_SECONDS = 900, 180.0
 
 
@@ -52,7 +60,7 @@ def served(migrated_dump: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def settings_of(home: Path, model_url: str) -> dict[str, str]:
-    """The environment in which both ask the model at this address."""
+    """The environment in which each of them asks the model at this address."""
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": model_url, "apiKey": "sk-x"},
@@ -61,7 +69,36 @@ def settings_of(home: Path, model_url: str) -> dict[str, str]:
     config = {"autoupdate": False, "share": "disabled", "model": "here/gpt-4o", "provider": {"here": provider}}
     (home / ".config" / "opencode").mkdir(parents=True)
     (home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(config))
-    return {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "sk-x", "OPENAI_MODEL": "gpt-4o"}
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(CODEX_CONFIG.format(model_url=model_url))
+    return {
+        **{"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "sk-x", "OPENAI_MODEL": "gpt-4o"},
+        **{"ANTHROPIC_BASE_URL": model_url.removesuffix("/v1"), "ANTHROPIC_API_KEY": "sk-x"},
+        **{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+    }
+
+
+CODEX_CONFIG = """
+model = "gpt-4o"
+model_provider = "here"
+[model_providers.here]
+name = "here"
+base_url = "{model_url}"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+"""
+
+
+def shell_call(name: str, command: str) -> str:
+    """The arguments with which the model has this command line run a command, outside its own sandbox."""
+    if name == "codex":
+        return json.dumps({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "A rose"})
+    return json.dumps({"command": command, "description": "Plants a rose"})
+
+
+def tool_names(asked: Asked) -> set[str]:
+    """The tools that a request offers, in any of the protocols."""
+    return {str(tool.get("name") or tool.get("function", {}).get("name")) for tool in asked.body.get("tools") or ()}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -72,14 +109,14 @@ def test_it_streams_asks_before_it_acts_and_takes_up_its_session(
     garden.mkdir()
     served.shell(MAKE_AGENT.format(handle=handle, name=handle.title()))
     token = served.token("ana")
-    shell = json.dumps({"command": f"touch {garden}/rose", "description": "Plants a rose"})
+    shell = shell_call(name, f"touch {garden}/rose")
 
     def plants_one_rose(asked: Asked) -> Answer:
-        text = json.dumps(asked.body["messages"])
-        offers = any(tool["function"]["name"] == SHELLS[name] for tool in asked.body.get("tools") or ())
-        if offers and "plant a rose" in text and '"role": "tool"' not in text:
+        text = json.dumps(asked.body.get("messages") or asked.body.get("input"))
+        has_result = any(result in text for result in RESULTS)
+        if SHELLS[name] in tool_names(asked) and "plant a rose" in text and not has_result:
             return Answer(text="I plant it.", tool_calls=(("call-1", SHELLS[name], shell),))
-        return Answer(text="It is remembered." if '"role": "tool"' in text and "and now" in text else "It grows.")
+        return Answer(text="It is remembered." if has_result and "and now" in text else "It grows.")
 
     with serving(script=plants_one_rose) as model:
         env = {
@@ -105,12 +142,17 @@ def test_it_streams_asks_before_it_acts_and_takes_up_its_session(
                 served.api("POST", f"approvals/{card['id']}/decide/", token, {"granted": True})
             return True
 
+        def is_done() -> bool:
+            """Whether the newest run ended well: a turn that is cut off is no part of a session everywhere."""
+            return bool(served.api("GET", f"runs/?thread={thread}", token)["results"][0]["state"] == "done")
+
         thread, _ = ask(served, token, f"@{handle} plant a rose")
         for text, expected in (("", "It grows."), ("and now?", "It is remembered.")):
             if text:
                 served.api("POST", f"threads/{thread}/messages/", token, {"body": f"@{handle} {text}"})
             with subprocess.Popen([*words, "--", name], env=env, stderr=subprocess.PIPE, text=True) as program:
                 wait_until(lambda: allows() and expected in said(thread), expected, ANSWER_SECONDS, API_PAUSE)  # noqa: B023
+                wait_until(is_done, "its turn is over", ANSWER_SECONDS, API_PAUSE)
                 program.terminate()
         (call,) = calls
         assert (call["kind"], call["command"]) == ("execute", f"touch {garden}/rose")

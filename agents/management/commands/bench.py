@@ -21,6 +21,7 @@ BENCHES = (  # those of tests.bench
     "languages",
     "live",
     "mcp",
+    "permissions",
     "prompt",
     "recall",
     "runs",

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from agents.agent.models import Agent, Run
-from agents.runs.external.programs import programs_heard_at, taking_webhooks, workspaces_last_heard
+from agents.runs.external.programs import programs_heard_at, workspaces_last_heard
 from openvibe.api.auth import CONNECTED_SECONDS, CallerParticipant
 from openvibe.base.events import emit
+from openvibe.chat.queries import connected_participants
 from openvibe.workspaces.access import Access
 
 NOTICE_SECONDS = 20
@@ -55,14 +56,11 @@ def read_presences(agents: Collection[Agent], access: Access) -> dict[int, Prese
     for agent_id, thread_id, title, started_at, queued_at in runs.order_by("pk").values_list(*columns):
         work[agent_id].append(WorkPlace(thread_id, title, started_at or queued_at))
     outside = {agent.participant_id for agent in agents if agent.answers_itself}
-    heard, taking = programs_heard_at(outside), taking_webhooks(outside)
-    earliest = timezone.now() - timedelta(seconds=CONNECTED_SECONDS)
+    heard, connected = programs_heard_at(outside), connected_participants(outside)
     presences = {}
     for agent in agents:
-        heard_at = heard.get(agent.participant_id)
-        is_heard = heard_at is not None and heard_at > earliest
-        is_connected = not agent.answers_itself or is_heard or agent.participant_id in taking
-        presences[agent.pk] = Presence(agent.is_active and is_connected, heard_at, tuple(work[agent.pk]))
+        is_connected = agent.is_active and (not agent.answers_itself or agent.participant_id in connected)
+        presences[agent.pk] = Presence(is_connected, heard.get(agent.participant_id), tuple(work[agent.pk]))
     return presences
 
 

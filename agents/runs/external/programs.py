@@ -7,7 +7,7 @@ answer."""
 from collections.abc import Collection
 from datetime import datetime
 
-from django.db.models import Exists, Max, OuterRef, Subquery
+from django.db.models import Max, OuterRef, Subquery
 
 from agents.agent.models import EXTERNAL_RUNS, Run
 from openvibe.api.models import Token
@@ -31,13 +31,6 @@ def programs_heard_at(participant_ids: Collection[int]) -> dict[int, datetime]:
         for participant_id, at in rows:
             heard[participant_id] = max(at, heard.get(participant_id, at))
     return heard
-
-
-def taking_webhooks(participant_ids: Collection[int]) -> frozenset[int]:
-    """Returns the participants with a webhook that is at work and whose newest deliveries were taken. One query."""
-    webhooks = Webhook.objects.filter(participant__in=participant_ids, state=Webhook.State.ACTIVE, failing_since=None)
-    taken = Delivery.objects.filter(webhook=OuterRef("pk"), state=Delivery.State.DELIVERED)
-    return frozenset(webhooks.filter(Exists(taken)).order_by().values_list("participant", flat=True))
 
 
 def workspaces_last_heard(after: datetime, until: datetime) -> frozenset[int]:

@@ -67,7 +67,8 @@ def _lapse_note(permission: Permission) -> str:
     if permission.run.is_over:
         return OVER_NOTE
     if permission.expires_at is not None and permission.expires_at <= timezone.now():
-        return f"Nobody answered within {permission.run.agent.permission_minutes} min."
+        minutes = max(1, round((permission.expires_at - permission.created_at).total_seconds() / 60))
+        return f"Nobody answered within {minutes} min."  # as it was when it was asked, whatever is set by now
     return ""
 
 

@@ -31,7 +31,7 @@ SIGN_OF_LIFE_SECONDS = 2.0
 """Seconds between two calls while nothing is written: so long may it take to hear of a Stop."""
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """The text without what the server cannot keep: NUL, and halves of characters such as undecodable file names
     have."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode()
@@ -125,7 +125,7 @@ class Answer:
     def write(self, words: str) -> None:
         """Adds words to the reply. Raises Stopped when nobody waits for them, ApiError when the token is no more."""
         self.check()
-        words = _storable(words)
+        words = storable(words)
         with self._lock:
             self._words += words[: MAX_CHARACTERS - len(self._words)]
         self._has_news.set()
@@ -167,9 +167,10 @@ class Answer:
         assert self.run is not None
         texts = {"text": text, "tool": tool, "arguments": arguments, "result": result}
         limits = {"text": MAX_CHARACTERS if kind == "thought" else MAX_STEP_CHARACTERS, "tool": 100}
-        bounded = {name: _storable(each)[: limits.get(name, MAX_STEP_CHARACTERS)] for name, each in texts.items()}
+        bounded = {name: storable(each)[: limits.get(name, MAX_STEP_CHARACTERS)] for name, each in texts.items()}
         step = {"kind": kind, "key": key or uuid.uuid4().hex, "state": state, "seconds": seconds, **bounded}
-        self.tell("POST", "steps/", {**step, "tool_kind": tool_kind, "files": list(files)[:50]})
+        told = [{**file, "path": storable(file["path"]), "diff": storable(file["diff"])} for file in files[:50]]
+        self.tell("POST", "steps/", {**step, "tool_kind": tool_kind, "files": told})
         return str(step["key"])
 
     def tell(self, method: str, path: str, body: dict[str, Any] | None = None, *, tries: int = TRIES) -> Any:
@@ -207,7 +208,7 @@ class Answer:
         """Ends the reply; `words` replace what was written. `usage`: tokens read and written; of those read,
         `cached_tokens` came from a cache. What is not known the server counts. Raises ApiError."""
         self._close()
-        words = self._words if words is None else _storable(words)
+        words = self._words if words is None else storable(words)
         if len(words) >= MAX_CHARACTERS:
             words = words[: MAX_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
         read, written = usage or (None, None)
@@ -222,7 +223,7 @@ class Answer:
             with suppress(ApiError):  # the last words; if they cannot be had, the failure still can
                 self._send(self._words[self._sent :])
         error = f"{reason}\n\n{details}".strip() if details else reason
-        self._end({"error": _storable(error)[:MAX_REASON_CHARACTERS]})
+        self._end({"error": storable(error)[:MAX_REASON_CHARACTERS]})
 
     def _end(self, body: dict[str, object]) -> None:
         if self.run is None or self.is_over:

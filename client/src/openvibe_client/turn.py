@@ -14,7 +14,7 @@ from typing import Any
 
 from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse, ToolCallUpdate, Usage
 
-from openvibe_client.answer import MAX_STEP_CHARACTERS, Answer, Stopped
+from openvibe_client.answer import MAX_STEP_CHARACTERS, Answer, Stopped, storable
 from openvibe_client.diffs import file_change
 from openvibe_client.http import ApiError, backoff_seconds
 
@@ -23,6 +23,8 @@ MAX_FILES, MAX_PLAN_ENTRIES, MAX_ENTRY_CHARACTERS = 50, 100, 500
 STATES = {"completed": "done", "failed": "failed"}
 OWN_TOOL = re.compile(r"mcp__openvibe__\w+|openvibe[_./:]\w+|\w+ \(openvibe MCP Server\)")
 """Names that agents give to the tools of OpenVibe, which judges each such call at its own door."""
+PLAIN_MODEL = re.compile(r"[\w./:@+\[\]-]+")
+CURRENT_MODEL = re.compile(r"\bcurrently ([^()·]+)")
 ACTING_KINDS = ("execute", "edit", "delete", "move")
 CALL_FIELDS = ("title", "kind", "status", "raw_input", "raw_output", "content", "locations", "field_meta")
 CANCELLATION = RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -55,8 +57,8 @@ class Turn:
         if kind == "agent_message_chunk":
             self._write(update)
             return
-        self._is_new_paragraph = self._is_new_paragraph or kind in ("tool_call", "agent_thought_chunk")
         if kind == "agent_thought_chunk":
+            self.begin_paragraph()
             self._think(_text_of(update.content), "running")
         elif kind in ("tool_call", "tool_call_update"):
             self._merge(update)
@@ -99,6 +101,8 @@ class Turn:
 
     def _merge(self, update: Any) -> dict[str, Any]:
         """What is known of a call by now; shown once more."""
+        if update.tool_call_id not in self._calls:  # some ask for permission before they tell of a call
+            self.begin_paragraph()
         call = self._calls.get(update.tool_call_id, {"id": update.tool_call_id, "began": time.monotonic()})
         news = {name: getattr(update, name) for name in CALL_FIELDS if getattr(update, name, None) is not None}
         call = {**call, **news}
@@ -211,7 +215,7 @@ class Reporter:
         if key != "plan":
             self._answer.step(**{"key": key, **(_step(what) if "id" in what else what)})
             return
-        cut = [(entry.content[:MAX_ENTRY_CHARACTERS], entry) for entry in what[:MAX_PLAN_ENTRIES]]
+        cut = [(storable(entry.content)[:MAX_ENTRY_CHARACTERS], entry) for entry in what[:MAX_PLAN_ENTRIES]]
         entries = [{"content": text, "status": entry.status, "priority": entry.priority} for text, entry in cut]
         self._answer.tell("PUT", "plan/", {"entries": entries})
 
@@ -235,13 +239,17 @@ def is_own_tool(call: dict[str, Any]) -> bool:
 
 
 def model_of(options: Any) -> str:
-    """The model that a session says it asks; empty where it does not say. Of one that is called the default, the name
-    that people are shown."""
+    """The model that a session says it asks; empty where it does not say. Of one whose id is an agent's own key, the
+    name that people are shown; of the default, the model that it is now."""
     for option in options or ():
-        if "model" in (option.category, option.id):
-            value = str(option.current_value)
-            choices = [each for each in getattr(option, "options", ()) if getattr(each, "value", "") == value]
-            return choices[0].name if value == "default" and choices else value
+        if "model" not in (option.category, option.id):
+            continue
+        value = str(option.current_value)
+        choices = [each for each in getattr(option, "options", ()) if getattr(each, "value", "") == value]
+        if not choices or (value != "default" and PLAIN_MODEL.fullmatch(value)):
+            return value
+        current = CURRENT_MODEL.search(choices[0].description or "") if value == "default" else None
+        return current[1].strip() if current else str(choices[0].name)
     return ""
 
 

@@ -24,6 +24,7 @@ from openvibe.chat.queries.agent_limits import (
     channel_budget,
 )
 from openvibe.chat.queries.at_work import AtWork, read_at_work
+from openvibe.chat.queries.connections import connected_participants
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
     HIT_END,
@@ -139,6 +140,7 @@ __all__ = [
     "channel_budget",
     "channel_id_of",
     "chosen_notification_level",
+    "connected_participants",
     "count_said_since",
     "cut_excerpt",
     "day_start",

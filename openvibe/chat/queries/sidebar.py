@@ -10,6 +10,7 @@ from psycopg import sql
 from openvibe.api.auth import CONNECTED_SECONDS
 from openvibe.chat.models import visibility_of
 from openvibe.chat.queries.at_work import MAX_AT_WORK, SELECT_AT_WORK, AtWork, at_work_from
+from openvibe.chat.queries.connections import IS_CONNECTED
 from openvibe.chat.queries.unread import with_unread
 from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
@@ -67,17 +68,6 @@ SELECT to_json(ARRAY(
     WHERE b.user_id = %(user)s AND b.removed_at IS NULL ORDER BY w.name, w.id
 )), to_json(ARRAY({at_work}))
 """
-
-_IS_CONNECTED = """(EXISTS (
-    SELECT FROM api_token h WHERE h.participant_id = k.id
-    AND h.last_used_at > now() - make_interval(secs => %(connected)s)
-) OR EXISTS (
-    SELECT FROM webhooks_webhook h
-    WHERE h.participant_id = k.id AND h.state = 'active' AND h.failing_since IS NULL AND EXISTS (
-        SELECT FROM webhooks_delivery d WHERE d.webhook_id = h.id AND d.state = 'delivered'
-    )
-))"""
-"""Whether the program of an agent elsewhere is there, as `agents.runs.external.presence` has it."""
 
 
 @dataclass(frozen=True)
@@ -196,5 +186,5 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
 @cache
 def _sidebar_statement() -> str:
     is_readable = sql.SQL("t.channel_id = ANY(%(channels)s::bigint[])")
-    statement = _SELECT_SIDEBAR.replace("{at_work}", SELECT_AT_WORK).replace("{is_connected}", _IS_CONNECTED)
+    statement = _SELECT_SIDEBAR.replace("{at_work}", SELECT_AT_WORK).replace("{is_connected}", IS_CONNECTED)
     return with_unread(statement, asker="%(asker)s", channel="c.id", is_readable=is_readable)

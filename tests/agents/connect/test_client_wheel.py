@@ -57,7 +57,9 @@ def test_the_same_files_make_the_same_bytes(wheel: ClientWheel, tmp_path: Path) 
         assert read_client_wheel().digest != wheel.digest
 
 
-def test_pip_installs_it_without_a_network(wheel: ClientWheel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["", "0.0.9"])
+def test_pip_installs_it_without_a_network(version: str, tmp_path: Path) -> None:
+    wheel = read_client_wheel(version)
     file = tmp_path / wheel.filename
     file.write_bytes(wheel.content)
     target = tmp_path / "site"
@@ -84,12 +86,35 @@ def test_everybody_gets_it_and_who_has_it_already_gets_nothing(client: Client, w
 
 
 @pytest.mark.parametrize(
-    "name", ["openvibe_client-0.0.1-py3-none-any.whl", "x", "../pyproject.toml", "%00", "x" * 10_000]
+    "name",
+    [
+        "openvibe_client-9.0.0-py3-none-any.whl",
+        "other-0.0.1-py3-none-any.whl",
+        "openvibe_client-0-py3-none-any.whl",
+        "openvibe_client-0.0.1.zip",
+        "x",
+        "../pyproject.toml",
+        "%00",
+        "x" * 10_000,
+    ],
 )
 def test_another_name_says_which_is_here(client: Client, wheel: ClientWheel, name: str) -> None:
     answer = client.get(f"/client/{name}")
     assert answer.status_code == 404
     assert wheel.filename in answer.content.decode() or "/" in name
+
+
+def test_an_earlier_name_gives_the_client_of_today(client: Client, wheel: ClientWheel) -> None:
+    """A service names the version that it was made with, which pip and uv hold against what is in the wheel."""
+    name = "openvibe_client-0.0.9-py3-none-any.whl"
+    answer = client.get(f"/client/{name}")
+    assert (answer.status_code, name in answer["Content-Disposition"]) == (200, True)
+    assert answer["ETag"] != f'"{wheel.digest}"'
+    earlier, today = (zipfile.ZipFile(io.BytesIO(each)) for each in (answer.content, wheel.content))
+    assert b"\nVersion: 0.0.9\n" in earlier.read("openvibe_client-0.0.9.dist-info/METADATA")
+    for path in today.namelist():
+        if path.startswith("openvibe_client/"):
+            assert earlier.read(path) == today.read(path)
 
 
 def test_a_server_without_its_client_says_so(client: Client, tmp_path: Path) -> None:

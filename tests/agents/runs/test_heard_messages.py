@@ -14,6 +14,7 @@ from agents.prompts.snapshots.store import load_content
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import interrupt_run, retry_run, stop_run
 from agents.runs.recovery import recover_runs
+from agents.runs.transcript import MAX_ROUNDS
 from agents.web.run_cards import read_run_card
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Message, Thread
@@ -87,6 +88,42 @@ def test_what_is_said_to_another_agent_or_in_the_last_round_is_not_told(
     assert len(model.calls) == 2
     assert run_of(late[0]).state == "queued", "it is answered by a run of its own"
     assert read_run_card(run.pk, access(ana)).heard_words == ""
+
+
+def test_words_that_name_nobody_in_the_last_round_are_heard_in_one_more(
+    ana: Member, ben: Member, vibe: Agent, thread: Thread
+) -> None:
+    run = ask(thread, ana)
+    said: list[Message] = []
+
+    def speak() -> None:
+        said.append(say(thread, ana, "Only the climbers, please."))
+        said.append(say(thread, ana, "@vibe and the ivy?"))
+
+    model = told(
+        run,
+        meanwhile(speak, ScriptedAnswer("In March.")),
+        meanwhile(lambda: say(thread, ana, "Thanks."), ScriptedAnswer("The climbers in May, the ivy in June.")),
+        "You are welcome.",
+    )
+    first, second, third = model.calls
+    assert [len(heard_in(call)) for call in (first, second, third)] == [0, 1, 2]
+    assert "Only the climbers, please." in heard_in(second)[0]
+    assert second.messages[: len(first.messages)] == first.messages
+    assert is_whole(third.messages)
+    assert run.state == "done"
+    body = "In March.\n\nThe climbers in May, the ivy in June.\n\nYou are welcome."
+    assert reply_of(run).body == body
+    assert Message.objects.filter(author=vibe.participant).count() == 1
+    assert run_of(said[1]).state == "done", "it was heard and answered with the rest"
+    assert [step["kind"] for step in run.steps].count("answered") == 3
+
+
+def test_talk_that_never_rests_ends_with_the_rounds_of_a_run(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    talk = [meanwhile(lambda: say(thread, ana, "And then?"), ScriptedAnswer("Wait.")) for _ in range(20)]
+    model = told(run, *talk)
+    assert (run.state, len(model.calls)) == ("done", MAX_ROUNDS + 1)
 
 
 @pytest.mark.parametrize("ending", ["model", "worker", "stop"])

@@ -6,7 +6,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, CallRule, Permission, Run
-from agents.runs.external.lifecycle import begin_external_run
+from agents.runs.external.lifecycle import ReportedUsage, append_words, begin_external_run, finish_external_run
 from agents.runs.external.plans import replace_plan
 from agents.runs.external.reported_steps import report_step
 from agents.runs.permissions.requests import PermissionRequest, request_permission
@@ -65,6 +65,36 @@ def test_the_card_stands_at_the_message(
     )
     assert (Permission.objects.get().state, Permission.objects.get().note) == ("allowed", "Do")
     assert "Allow once" not in row(signed_in(ana), question)
+
+
+@pytest.mark.parametrize("has_words", [False, True])
+def test_the_page_of_the_thread_shows_it_too_under_what_the_agent_wrote(
+    run: Run, thread: Thread, ana: Member, has_words: bool
+) -> None:
+    if has_words:
+        append_words(run=run, offset=0, words="I look at the beds.")
+    ask(run, diff="+a\n")
+    page = signed_in(ana).get(f"/w/anas-garden/t/{thread.pk}/")
+    assert page.status_code == 200
+    assert "Allow once" in page.content.decode()
+    assert 'class="diff"' in page.content.decode()
+
+
+def test_a_title_that_is_the_command_is_said_once(run: Run, question: Message, ana: Member) -> None:
+    ask(run, title="pytest -q")
+    assert "permission-title" not in row(signed_in(ana), question)
+    ask(run, key="call-2", title="Run the tests", command="pytest -x")
+    assert "permission-title" in row(signed_in(ana), question)
+
+
+def test_a_reply_says_what_was_counted_where_its_agent_names_no_model(run: Run, ana: Member) -> None:
+    append_words(run=run, offset=0, words="I looked at the beds.")
+    usage = ReportedUsage(input_tokens=120, output_tokens=5)
+    reply = finish_external_run(run=run, words="I looked at the beds.", usage=usage).reply
+    assert reply is not None
+    shown = row(signed_in(ana), reply)
+    assert "wrote 5" in shown
+    assert "run-model" not in shown
 
 
 def test_guests_look_on_and_strangers_see_nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ def error_body(answer: Answer) -> dict[str, Any]:
 
 def pieces(asked: Asked, answer: Answer) -> Iterator[bytes]:
     """A stream in pieces: what opens it, then a word or a part of a call each, then what ends it."""
-    start = {"id": "msg_1", "type": "message", "role": "assistant", "model": asked.body["model"], "content": []}
+    id_ = f"msg_{uuid.uuid4().hex}"
+    start = {"id": id_, "type": "message", "role": "assistant", "model": asked.body["model"], "content": []}
     usage = _input_usage(asked, answer)
     opening = _event("message_start", message=start | {"stop_reason": None, "stop_sequence": None, "usage": usage})
     yield opening + _event("ping")
@@ -37,21 +39,20 @@ def pieces(asked: Asked, answer: Answer) -> Iterator[bytes]:
     if answer.thinking:
         index += 1
         yield _block(index, {"type": "thinking", "thinking": "", "signature": ""}, answer.thinking, "thinking")
-        yield _delta(index, {"type": "signature_delta", "signature": "signed"}) + _event(
-            "content_block_stop", index=index
-        )
+        yield _delta(index, {"type": "signature_delta", "signature": "signed"}) + _stop(index)
     if answer.text:
         index += 1
         words = [f" {word}" if at else word for at, word in enumerate(answer.text.split(" "))]
         for at, word in enumerate(words):
             start_event = _start(index, {"type": "text", "text": ""}) if at == 0 else b""
-            yield start_event + _delta(index, {"type": "text_delta", "text": word})
+            end_event = _stop(index) if at == len(words) - 1 else b""
+            yield start_event + _delta(index, {"type": "text_delta", "text": word}) + end_event
     for id_, name, arguments in answer.tool_calls:
         index += 1
         half = len(arguments) // 2
         yield _start(index, {"type": "tool_use", "id": id_, "name": name, "input": {}})
-        for part in (arguments[:half], arguments[half:]):
-            yield _delta(index, {"type": "input_json_delta", "partial_json": part})
+        yield _delta(index, {"type": "input_json_delta", "partial_json": arguments[:half]})
+        yield _delta(index, {"type": "input_json_delta", "partial_json": arguments[half:]}) + _stop(index)
     yield b""  # what was sent before this can be cut off
     yield _ending(answer)
 
@@ -97,6 +98,10 @@ def _start(index: int, block: dict[str, Any]) -> bytes:
 
 def _delta(index: int, delta: dict[str, Any]) -> bytes:
     return _event("content_block_delta", index=index, delta=delta)
+
+
+def _stop(index: int) -> bytes:
+    return _event("content_block_stop", index=index)
 
 
 def _event(kind: str, **values: Any) -> bytes:

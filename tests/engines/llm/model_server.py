@@ -164,7 +164,7 @@ def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
 
 
 def _speaks_messages(asked: Asked) -> bool:
-    return asked.path.endswith("/messages")
+    return asked.path.partition("?")[0].endswith("/messages")
 
 
 def _speaks_responses(asked: Asked) -> bool:
