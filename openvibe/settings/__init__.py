@@ -243,6 +243,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "sweep imports": {"task": "chat.sweep_imports", "schedule": 60.0},
     "store files": {"task": "chat.store_files", "schedule": 30.0},
     "send digests": {"task": "chat.send_digests", "schedule": 60.0},
+    "send pushes": {"task": "chat.send_pushes", "schedule": 3.0},
+    "forget pushes": {"task": "chat.forget_pushes", "schedule": 3_600.0},
     "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
     "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},
     "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},

@@ -45,6 +45,7 @@ from openvibe.chat.services.notifications import (
     update_notification_settings,
 )
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
+from openvibe.chat.services.push import NewSubscription, note_shown, push_key, subscribe_browser, unsubscribe_browser
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
 from openvibe.chat.services.speakers import clean_speaker_name, get_or_create_speaker
@@ -78,6 +79,7 @@ __all__ = [
     "ImportedLine",
     "ImportedThread",
     "NewImage",
+    "NewSubscription",
     "access_import",
     "add_reaction",
     "add_to_channel",
@@ -113,10 +115,12 @@ __all__ = [
     "mark_all_read",
     "mark_read",
     "mark_unread_from",
+    "note_shown",
     "open_direct_messages",
     "pin_thread",
     "post_message",
     "publish_dive",
+    "push_key",
     "read_original",
     "read_stored_file",
     "recover_imports",
@@ -137,7 +141,9 @@ __all__ = [
     "set_thread_followers",
     "start_dive",
     "store_files",
+    "subscribe_browser",
     "unsave_message",
+    "unsubscribe_browser",
     "update_channel",
     "update_message",
     "update_notification_settings",

@@ -158,7 +158,9 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
     """What the sidebar needs to know of an event, for this viewer."""
     if event.thread is None:
         return {}
-    notify: dict[str, object] = {"notify": True} if not batch.ids_only and is_notified(viewer, event, batch) else {}
+    notify: dict[str, object] = {}
+    if not batch.ids_only and is_notified(viewer, event, batch):
+        notify = {"notify": True, "push": True} if viewer.has_push else {"notify": True}
     if event.kind == "message_posted" and event.message is not None:
         return {
             **notify,
