@@ -91,6 +91,10 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     const { value } = event.submitter;
     document.documentElement.dataset.theme = value;
+    all("[data-theme-color]").forEach((meta) => {
+      const { themeColor } = meta.dataset;
+      meta.media = value === "system" ? `(prefers-color-scheme: ${themeColor})` : value === themeColor ? "all" : "not all";
+    });
     all("button", target).forEach((button) => button.toggleAttribute("aria-pressed", false));
     event.submitter.setAttribute("aria-pressed", "true");
     fetch(target.action, { method: "POST", headers: { "HX-Request": "true" }, body: new FormData(target, event.submitter) });

@@ -82,7 +82,9 @@ def test_keys_that_are_none_are_refused(p256dh: str, auth: str) -> None:
 def test_a_push_service_can_check_who_sends() -> None:
     private_key = load_private_key(new_private_key())
     now = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-    header = signature_header(private_key, endpoint="https://push.example:8443/x/1", contact="mailto:a@b.example", now=now)
+    header = signature_header(
+        private_key, endpoint="https://push.example:8443/x/1", contact="mailto:a@b.example", now=now
+    )
     scheme, _, rest = header.partition(" ")
     token, key = (part.partition("=")[2] for part in rest.split(", "))
     assert scheme == "vapid"
