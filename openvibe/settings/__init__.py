@@ -273,6 +273,7 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_FORMS = {
     "add_email": "openvibe.workspaces.web.email_change.NewAddressForm",
+    "login": "openvibe.workspaces.web.signin.LoginForm",
     "signup": "openvibe.workspaces.web.signup.SignupForm",
     "reset_password": "openvibe.workspaces.web.password_reset.RequestLinkForm",
     "reset_password_from_key": "openvibe.workspaces.web.password_reset.NewPasswordForm",

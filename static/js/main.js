@@ -8,6 +8,8 @@ import * as panel from "./panel.js";
 import * as keys from "./keys.js";
 import * as commandPalette from "./command_palette.js";
 import * as previews from "./previews.js";
+import * as typing from "./typing.js";
+import * as scrollPlaces from "./scroll_places.js";
 import { enlarge } from "./images.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -132,4 +134,4 @@ function beginAtProblem() {
 }
 
 beginAtProblem();
-[feed, composer, panel, keys, commandPalette, live, previews].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live, previews, typing, scrollPlaces].forEach((part) => part.start());

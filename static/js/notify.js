@@ -19,11 +19,12 @@ const inSight = (event) => event.thread === threadId && document.visibilityState
 // --- what is in sight on another page --------------------------------------------------------------------------
 const sightOf = (thread) => `openvibe:in-sight-${thread}`;
 let leave = null;
+let isLeft = false; // for another page: the browser keeps none that holds a lock
 
 /** A page that shows a thread holds a lock while it is in sight: the others see it, however late it hears of a message. */
 function holdSight() {
   if (!threadId || !navigator.locks) return;
-  if (document.visibilityState !== "visible") {
+  if (document.visibilityState !== "visible" || isLeft) {
     leave?.();
     leave = null;
   } else if (!leave) {
@@ -160,4 +161,12 @@ holdSight();
 document.addEventListener("visibilitychange", holdSight);
 addEventListener("storage", (event) => { if (event.key === KNOWN) know(Number(event.newValue)); });
 document.addEventListener("openvibe:event", onEvent);
-addEventListener("pagehide", () => shown.forEach((_, note) => note.close()));
+addEventListener("pagehide", () => {
+  isLeft = true;
+  holdSight();
+  shown.forEach((_, note) => note.close());
+});
+addEventListener("pageshow", ({ persisted }) => {
+  isLeft = false;
+  if (persisted) holdSight();
+});

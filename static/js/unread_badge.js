@@ -12,9 +12,10 @@ const icon = one('link[rel="icon"]');
 const plainIcon = icon?.getAttribute("href");
 let shown = "";
 
+const item = (path) => one(`#sidebar .nav-item[href="${workspace}${path}"]`);
+
 /** How often the reader is named, as the sidebar has it (`3`, `200+`), and whether anything else is new. */
 function read() {
-  const item = (path) => one(`#sidebar .nav-item[href="${workspace}${path}"]`);
   const count = one(".count:not([hidden])", item("mentions/") ?? document.createElement("p"))?.firstChild?.data.trim() ?? "";
   return { count: Number.parseInt(count, 10) > 0 ? count : "", isNew: Boolean(item("")?.matches(".is-unread")) };
 }

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.db import connection
 
 from openvibe.engines.network.web_push import decode_base64url, encode_base64url, public_point
 from tests.http_server import serve_http
@@ -117,3 +118,10 @@ def serving_pushes() -> Iterator[PushService]:
     with serve_http(Handler) as server:
         service.port = server.server_port
         yield service
+
+
+def number_events() -> None:
+    """Numbers the events, as at a commit."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")

@@ -47,7 +47,7 @@ from openvibe.chat.services import (
 )
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import end_sessions, pause_notifications
-from tests.chat.push_service import PushService, ReceivedPush, TestBrowser, serving_pushes
+from tests.chat.push_service import PushService, ReceivedPush, TestBrowser, number_events, serving_pushes
 from tests.factories import access, make_channel, make_member, make_thread, say, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -67,13 +67,6 @@ def subscribe(member: Member, service: PushService, name: str = "desk", **option
     subscribe_browser(new, user=member.user, by=access(member), session_key=session_key, **options)
     write_deliveries()  # from here on
     return browser
-
-
-def number_events() -> None:
-    """Numbers the events, as at a commit."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
 
 
 def make_due() -> None:

@@ -53,7 +53,7 @@ def _write_batch(workspace_id: int) -> bool:
 
 
 def _position_of_news(row: PushPosition) -> int:
-    """The position ahead of the first event that is still news: others may be thousands, of when nobody wanted pushes."""
+    """The position ahead of the first event that is news: others may be thousands, of when nobody wanted pushes."""
     events = Event.objects.filter(workspace_id=row.workspace_id, position__gt=row.position)
     first = events.filter(created_at__gte=timezone.now() - NEWS_AGE).aggregate(first=Min("position"))["first"]
     if first is None:

@@ -11,7 +11,11 @@ from django.views.decorators.http import require_safe
 
 LIGHT_GROUND, DARK_GROUND = "#fbfaf7", "#1b1a18"
 """`--ground` of `static/css/palette.css`: what the window's frame is coloured with."""
-ICONS = (("icon-192.png", "192x192", "any"), ("icon-512.png", "512x512", "any"), ("icon-maskable.png", "512x512", "maskable"))
+ICONS = (
+    ("icon-192.png", "192x192", "any"),
+    ("icon-512.png", "512x512", "any"),
+    ("icon-maskable.png", "512x512", "maskable"),
+)
 KEPT_SECONDS = 3_600
 
 
@@ -42,8 +46,8 @@ def manifest(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def service_worker(request: HttpRequest) -> HttpResponse:
-    """The service worker, at the root: it may show notifications of all workspaces. Asked for anew each time, as browsers
-    do to find a newer one."""
+    """The service worker, at the root: it may show notifications of all workspaces. Browsers ask for it anew each time,
+    to find a newer one."""
     return HttpResponse(_worker_script(), content_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
 

@@ -21,7 +21,7 @@ def push(request: WorkspaceRequest) -> HttpResponse:
     """GET: the key that browsers subscribe for, and what is known of the one at `endpoint`. POST: turns pushes on in
     this browser."""
     if request.method == "POST":
-        shows_private = request.POST.get("private")
+        private = request.POST.get("private")
         row = services.subscribe_browser(
             services.NewSubscription(
                 endpoint=request.POST.get("endpoint", ""),
@@ -32,7 +32,7 @@ def push(request: WorkspaceRequest) -> HttpResponse:
             user=request.user,
             by=request.access,
             session_key=request.session.session_key or "",
-            shows_private=None if shows_private is None else shows_private == "1",
+            shows_private=None if private is None else private == "1",
         )
         return JsonResponse({"private": row.shows_private})
     own = PushSubscription.objects.filter(user=request.user, endpoint=request.GET.get("endpoint", "")[:1_000])

@@ -60,6 +60,7 @@ urlpatterns = [
     path("t/<int:thread_id>/agents/", threads.thread_agents, name="thread-agents"),
     path("t/<int:thread_id>/read/", threads.thread_read, name="thread-read"),
     path("t/<int:thread_id>/notify/", notifications.thread_notify, name="thread-notify"),
+    path("t/<int:thread_id>/typing/", threads.thread_typing, name="thread-typing"),
     path("t/<int:thread_id>/draft/", threads.thread_draft, name="thread-draft"),
     path("t/<int:thread_id>/sent/", threads.thread_sent, name="thread-sent"),
     path("t/<int:thread_id>/names/", threads.thread_names, name="thread-names"),

@@ -90,8 +90,9 @@ def test_a_push_service_can_check_who_sends() -> None:
     assert scheme == "vapid"
     assert decode_base64url(key) == public_point(private_key)
     shown = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decode_base64url(key))
-    options = {"verify_exp": False}
-    claims = jwt.decode(token, shown, algorithms=["ES256"], audience="https://push.example:8443", options=options)
+    claims = jwt.decode(
+        token, shown, algorithms=["ES256"], audience="https://push.example:8443", options={"verify_exp": False}
+    )
     assert claims["sub"] == "mailto:a@b.example"
     assert 0 < claims["exp"] - now.timestamp() <= 24 * 3600
 
