@@ -37,7 +37,10 @@ PUSH_SERVICE = """(() => {
   };
 })();"""
 """Subscriptions at the push service of the tests: a browser would make them with its maker's."""
-NOTES = "async () => (await (await navigator.serviceWorker.getRegistration('/')).getNotifications()).map((n) => [n.title, n.body, n.tag])"
+NOTES = """async () => {
+  const registration = await navigator.serviceWorker.getRegistration("/");
+  return (await registration.getNotifications()).map((note) => [note.title, note.body, note.tag]);
+}"""
 OPENED = """async () => {
   clients.openWindow = async (url) => { self.opened = url; };
   const [notification] = await registration.getNotifications();
@@ -100,6 +103,7 @@ def test_back_leads_to_where_one_was_until_one_signs_out(people: People, install
     start_thread(page, "Seeds", "The secret of the seeds.")
     for number in range(12):
         say(page, f"Bed {number}\n\n" + "Line.\n\n" * 6)
+    expect(page.locator("[data-pending]")).to_have_count(0)
     thread, scroller = page.url, page.locator("#scroller")
     page.evaluate("window.isKept = true")
     scroller.evaluate("(part) => { part.scrollTop = 400; }")
@@ -180,7 +184,7 @@ def test_a_browser_without_an_open_page_shows_a_mention_once_and_leads_to_it(
     context.grant_permissions(["notifications"], origin=installation.url)
     live(page, "/w/willow/notifications/")
     page.get_by_role("button", name="Also notify me when no page is open").click()
-    expect(page.get_by_text("until you sign out here")).to_be_visible()
+    expect(page.locator("[data-push-state]")).to_contain_text("until you sign out here")
     page.reload()
     expect(page.get_by_text("Browsers that are notified while no page is open")).to_be_visible()
     expect(page.get_by_text("Chrome on Linux")).to_be_visible()

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
-from django.utils import timezone
 from PIL import Image
 from pytest_django.fixtures import Settings
 
 from openvibe.chat.models import PushDelivery, PushSubscription, Thread
+from openvibe.chat.push.outbox import write_deliveries
 from openvibe.chat.services import push_key
 from openvibe.chat.web.installed_app import DARK_GROUND, LIGHT_GROUND
 from openvibe.engines.network.web_push import decode_base64url, public_point
 from openvibe.workspaces.models import Member
-from tests.chat.push_service import TestBrowser
+from tests.chat.push_service import TestBrowser, number_events
 from tests.factories import say
 
 pytestmark = pytest.mark.django_db
@@ -93,13 +93,11 @@ def test_a_page_says_what_it_has_shown(
 ) -> None:
     browser = signed_in(dora)
     browser.post(f"{home}push/", fields())
+    write_deliveries()  # from here on
     message = say(thread, ana, "@dora?")
-    row = PushDelivery.objects.create(
-        subscription=PushSubscription.objects.get(),
-        message=message,
-        participant=dora.participant,
-        due_at=timezone.now(),
-    )
+    number_events()
+    write_deliveries()
+    row = PushDelivery.objects.get()
     for odd in ("", "x", "9" * 30, "0"):
         assert browser.post(f"{home}push/shown/", {"message": odd}).status_code in (204, 400)
     signed_in(ana).post(f"{home}push/shown/", {"message": message.pk})
