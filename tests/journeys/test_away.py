@@ -187,7 +187,7 @@ def test_a_browser_without_an_open_page_shows_a_mention_once_and_leads_to_it(
     expect(page.locator("[data-push-state]")).to_contain_text("until you sign out here")
     page.reload()
     expect(page.get_by_text("Browsers that are notified while no page is open")).to_be_visible()
-    expect(page.get_by_text("Chrome on Linux")).to_be_visible()
+    expect(page.get_by_text("Chrome on Linux", exact=True)).to_be_visible()
     page.goto("/help/")
 
     start_thread(ana, "Wasps", "@sven **mind** the nest.")

@@ -43,7 +43,7 @@ class ApiFrames:
         return frame
 
     def typing_frame(self, note: TypingNote) -> bytes:
-        """It is for people who look on."""
+        """Nothing: it is for people who look on."""
         return b""
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:

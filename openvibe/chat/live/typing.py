@@ -1,4 +1,5 @@
-"""Who is writing in a thread now: told to the open pages of those who see it, by PostgreSQL's NOTIFY, and kept nowhere.
+"""Signs that somebody is writing in a thread now: told to the open pages of those who see it, by PostgreSQL's NOTIFY,
+and kept nowhere.
 
 Pages show it for a few seconds after they last heard of it: it ends by itself, whatever becomes of the writer."""
 
@@ -13,7 +14,7 @@ from django.db import connection
 from openvibe.chat.live.batch import LiveEvent, ThreadFacts
 from openvibe.chat.models import Thread
 from openvibe.chat.services import check_not_archived
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.access import Access
 
 TYPING_CHANNEL = "openvibe_typing"
 """The name under which processes tell one another."""
@@ -46,7 +47,7 @@ def read_typing_note(payload: str) -> TypingNote:
 
 
 class _TypingSigns:
-    """When each person last gave a sign in this process."""
+    """Keeps when each person last gave a sign in this process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -67,17 +68,15 @@ class _TypingSigns:
 typing_signs = _TypingSigns()
 
 
-def note_typing(*, thread: Thread, member: Member) -> bool:
-    """Tells the others that the member is writing in a thread that she sees; whether that was told. Raises Refused
-    where nobody writes any more. Of whom nobody is shown when she is here, this is not shown either."""
+def note_typing(*, thread: Thread, by: Access, handle: str, name: str) -> bool:
+    """Tells the others that `by` is writing in a thread that she sees; whether that was told. Raises Refused where
+    nobody writes any more."""
     if thread.parent_id is not None:
         return False  # a dive is one person's own
     check_not_archived(thread)
-    participant = member.participant
-    if member.is_invisible or not typing_signs.take(participant.pk):
+    if not typing_signs.take(by.participant_id):
         return False
-    ids = (member.workspace_id, thread.channel_id, thread.pk, participant.pk)
-    note = TypingNote(*ids, participant.handle, participant.label)
+    note = TypingNote(by.workspace_id, thread.channel_id, thread.pk, by.participant_id, handle, name)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [TYPING_CHANNEL, json.dumps(asdict(note))])
     return True

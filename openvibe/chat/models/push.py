@@ -55,7 +55,7 @@ class PushSubscription(models.Model):
 
 
 class PushPosition(models.Model):
-    """Up to which event of a workspace was decided who is sent a push."""
+    """The event of a workspace up to which it was decided who is sent a push."""
 
     workspace = models.OneToOneField(Workspace, on_delete=models.CASCADE, related_name="+", primary_key=True)
     position = models.BigIntegerField()

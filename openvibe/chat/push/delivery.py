@@ -42,7 +42,7 @@ GONE_STATUSES = (404, 410)
 PASSING_STATUSES = (408, 425, 429)
 TTL_SECONDS = 4 * 3600
 """How long a push service keeps a message for a browser that is not connected."""
-KEPT = timedelta(days=1)
+RETENTION = timedelta(days=1)
 log = structlog.get_logger(__name__)
 
 
@@ -64,7 +64,7 @@ def send_due(*, seconds: float = TURN_SECONDS, attempt_seconds: float = ATTEMPT_
 
 def delete_old_deliveries() -> int:
     """Deletes the deliveries of which no event can tell any more; returns how many."""
-    return PushDelivery.objects.filter(created_at__lt=timezone.now() - KEPT).delete()[0]
+    return PushDelivery.objects.filter(created_at__lt=timezone.now() - RETENTION).delete()[0]
 
 
 @transaction.atomic

@@ -1,5 +1,5 @@
-"""Who is sent a push of what: decided once for each event of a workspace, by the rule of notifications (`is_notified`).
-The position moves in the transaction that writes the deliveries, so that nothing is lost or written twice."""
+"""Writes who is sent a push of what: decided once for each event of a workspace, by the rule of notifications
+(`is_notified`). The position moves in the transaction that writes the deliveries, so that nothing is lost or written twice."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,14 +7,12 @@ from datetime import timedelta
 
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.db.models import Exists, Max, Min, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from openvibe.base.models import Event
-from openvibe.chat.live.batch import NEWS_AGE, EventBatch, read_batch
+from openvibe.chat.live.batch import EventBatch, newest_position, position_before_news, read_batch
 from openvibe.chat.live.viewers import Viewer, is_notified, refresh_viewers
 from openvibe.chat.models import PushDelivery, PushPosition, PushSubscription
-from openvibe.workspaces.models import Member
 
 GRACE = timedelta(seconds=5)
 """How long a page has to show a message, or to say that it was read, before other browsers are sent it."""
@@ -28,8 +26,8 @@ def close_ended_subscriptions() -> int:
 
 def write_deliveries() -> None:
     """Turns new events into deliveries, in every workspace where somebody wants pushes."""
-    members = Member.objects.filter(removed_at=None, user__push_subscriptions__isnull=False)
-    for workspace_id in members.order_by("workspace_id").values_list("workspace_id", flat=True).distinct():
+    standing = PushSubscription.objects.filter(user__memberships__removed_at=None).order_by()
+    for workspace_id in standing.values_list("user__memberships__workspace", flat=True).distinct():
         while _write_batch(workspace_id):
             pass
 
@@ -39,26 +37,17 @@ def _write_batch(workspace_id: int) -> bool:
     """The deliveries of the next events; whether there are more."""
     row = PushPosition.objects.select_for_update().filter(workspace=workspace_id).first()
     if row is None:
-        newest = Event.objects.filter(workspace_id=workspace_id).aggregate(newest=Max("position"))["newest"]
+        position = newest_position(workspace_id)
         PushPosition.objects.bulk_create(
-            [PushPosition(workspace_id=workspace_id, position=newest or 0)], ignore_conflicts=True
+            [PushPosition(workspace_id=workspace_id, position=position)], ignore_conflicts=True
         )
         return False
-    batch = read_batch(workspace_id, after=_position_of_news(row))
+    batch = read_batch(workspace_id, after=position_before_news(workspace_id, after=row.position))
     if batch.position != row.position:
         PushDelivery.objects.bulk_create(_deliveries(batch), ignore_conflicts=True)
         row.position = batch.position
         row.save(update_fields=["position"])
     return batch.has_more
-
-
-def _position_of_news(row: PushPosition) -> int:
-    """The position ahead of the first event that is news: others may be thousands, of when nobody wanted pushes."""
-    events = Event.objects.filter(workspace_id=row.workspace_id, position__gt=row.position)
-    first = events.filter(created_at__gte=timezone.now() - NEWS_AGE).aggregate(first=Min("position"))["first"]
-    if first is None:
-        return events.aggregate(last=Max("position"))["last"] or row.position
-    return int(first) - 1
 
 
 def _deliveries(batch: EventBatch) -> Iterator[PushDelivery]:
@@ -77,10 +66,10 @@ def _deliveries(batch: EventBatch) -> Iterator[PushDelivery]:
 
 
 def _subscriptions_by_participant(workspace_id: int) -> Mapping[int, Sequence[int]]:
-    members = Member.objects.filter(
-        workspace=workspace_id, removed_at=None, user__push_subscriptions__isnull=False
+    rows = PushSubscription.objects.filter(
+        user__memberships__workspace=workspace_id, user__memberships__removed_at=None
     ).order_by()
     by_participant = defaultdict(list)
-    for participant_id, pk in members.values_list("participant_id", "user__push_subscriptions"):
+    for participant_id, pk in rows.values_list("user__memberships__participant", "pk"):
         by_participant[participant_id].append(pk)
     return by_participant

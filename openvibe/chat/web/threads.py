@@ -296,8 +296,11 @@ def thread_read(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def thread_typing(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Tells the others who look at the thread that its reader is writing. Nothing of it is kept."""
-    note_typing(thread=access_thread(request.access, thread_id), member=request.member)
+    """Tells the others who look at the thread that its reader is writing; not of whom nobody is shown when she is here.
+    Nothing of it is kept."""
+    thread, me = access_thread(request.access, thread_id), request.member.participant
+    if not request.member.is_invisible:
+        note_typing(thread=thread, by=request.access, handle=me.handle, name=me.label)
     return HttpResponse(status=204)
 
 

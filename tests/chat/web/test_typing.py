@@ -1,7 +1,8 @@
-"""Who is typing: told to the open pages of the others who see the thread, at once, and kept nowhere."""
+"""Signs of who is typing: told to the open pages of the others who see the thread, at once, and kept nowhere."""
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.test import Client
@@ -85,15 +86,18 @@ def test_nobody_types_where_nothing_is_seen_or_can_be_written(
 
 
 @pytest.mark.django_db
-def test_in_dives_and_of_whom_is_invisible_nothing_is_told(ana: Member, thread: Thread) -> None:
+def test_in_dives_and_of_whom_is_invisible_nothing_is_told(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
     agent = make_agent(ana, "fern", level=4, channel=thread.channel).participant
     dive = start_dive(source=say(thread, ana, "Hm"), agent=agent, by=access(ana), body="Why?")
-    assert not live_typing.note_typing(thread=dive.thread, member=ana)
-    assert live_typing.note_typing(thread=thread, member=ana)
+    told = partial(live_typing.note_typing, by=access(ana), handle="ana", name="Ana")
+    assert not told(thread=dive.thread)
+    assert told(thread=thread)
     live_typing.typing_signs = live_typing._TypingSigns()
     update_profile(member=ana, name="Ana", theme="dark", enter_sends=True, shortcuts=True, is_invisible=True)
-    ana.refresh_from_db()
-    assert not live_typing.note_typing(thread=thread, member=ana)
+    assert typing(signed_in(ana), home, thread) == 204
+    assert live_typing.typing_signs.take(ana.participant_id)  # no sign was given
 
 
 def test_a_name_of_a_hundred_emoji_fits_into_what_processes_tell_one_another() -> None:
