@@ -1,5 +1,5 @@
 """Writes who is sent a push of what: decided once for each event of a workspace, by the rule of notifications
-(`is_notified`). The position moves in the transaction that writes the deliveries, so that nothing is lost or written twice."""
+(`is_notified`). The position moves in the transaction that writes the deliveries: nothing is lost or written twice."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
