@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from openvibe.api.views import NotHere, Schema, docs
 from openvibe.base.admin.tables import tables_page
+from openvibe.chat.web.installed_app import manifest, service_worker
 from openvibe.chat.web.unsubscribe import unsubscribe
 
 admin.autodiscover()
@@ -30,6 +31,8 @@ urlpatterns = [
     path("v1/", include("agents.openai_api.urls")),
     path("", include("openvibe.workspaces.web.urls")),
     path("help/", include("openvibe.help.urls")),
+    path("manifest.webmanifest", manifest, name="manifest"),
+    path("service-worker.js", service_worker, name="service-worker"),
     path("unsubscribe/<str:token>/", unsubscribe, name="unsubscribe"),
     path("connect-model/", include("agents.web.home_urls")),
     path("", include("agents.web.client_wheel")),

@@ -45,7 +45,17 @@ from memory.models import (
 from memory.plugins.lcm.models import Summary
 from openvibe.api.models import IdempotencyKey, Token
 from openvibe.base.models import AuditRecord, Event
-from openvibe.chat.models import Attachment, Channel, Image, Message, Quote, StoredFile, Thread
+from openvibe.chat.models import (
+    Attachment,
+    Channel,
+    Image,
+    Message,
+    PushDelivery,
+    PushPosition,
+    Quote,
+    StoredFile,
+    Thread,
+)
 from openvibe.engines.database.fields import EncryptedTextField
 from openvibe.engines.llm.models import Endpoint, EndpointAdaptation
 from openvibe.engines.search.models import VectorSpace
@@ -61,6 +71,8 @@ LEFT_OUT: dict[type[Model], str] = {
     Invitation: "its link is a secret",
     JoinCode: "a secret, for ten minutes",
     Presence: "who has a page open at this moment",
+    PushDelivery: "is on its way to a browser of this installation, for a day",
+    PushPosition: "counts the events of this installation",
     Token: "a secret",
     VectorSpace: "vectors are made anew from the texts",
     WorkspaceExport: "files of this installation, which are deleted after a day",

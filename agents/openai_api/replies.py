@@ -21,6 +21,7 @@ from agents.runs.thoughts import STEP_CHANGED
 from openvibe.base.problems import Problem
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.stream import event_stream
+from openvibe.chat.live.typing import TypingNote
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Message
 from openvibe.engines.text.absolute_links import absolute_links, absolute_links_so_far
@@ -92,6 +93,10 @@ class ReplyFrames:
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
         """A chat client does not show who is here."""
+        return b""
+
+    def typing_frame(self, note: TypingNote) -> bytes:
+        """Nor who is writing."""
         return b""
 
     def frame(self, event: LiveEvent, viewer: Viewer, batch: EventBatch) -> bytes:

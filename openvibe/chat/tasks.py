@@ -7,6 +7,7 @@ from celery import shared_task
 from django.db import transaction
 
 from openvibe.chat.digests import send_due_digests
+from openvibe.chat.push.delivery import delete_old_deliveries, send_due
 from openvibe.chat.services import delete_orphaned_files, erase_texts, execute_import, recover_imports, store_files
 from openvibe.chat.wiring import embed_pending_messages
 
@@ -32,6 +33,17 @@ def store_files_task() -> dict[str, int]:
 def send_digests_task() -> dict[str, int]:
     """Mails everybody who missed a mention and wants to be told."""
     return {"e-mails sent": send_due_digests()}
+
+
+@shared_task(name="chat.send_pushes", ignore_result=True, expires=10)
+def send_pushes_task() -> dict[str, int]:
+    """Notifies the browsers in which no page is open."""
+    return {"attempts made": send_due()}
+
+
+@shared_task(name="chat.forget_pushes", ignore_result=True)
+def forget_pushes_task() -> dict[str, int]:
+    return {"deliveries deleted": delete_old_deliveries()}
 
 
 @shared_task(name="chat.embed_messages", ignore_result=True, expires=30)

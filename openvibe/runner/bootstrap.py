@@ -9,6 +9,7 @@ from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
+from openvibe.chat.services import push_key
 from openvibe.engines.jobs.queue import install_queue
 from openvibe.runner.schema_upgrade import APPS, FRESH, Migrations, missing_steps, upgrade_schema
 
@@ -42,7 +43,8 @@ def count_unapplied_migrations() -> int:
 
 
 def prepare_database() -> None:
-    """Tables and queue as this version expects them, also where the version before made them.
+    """Tables and queue as this version expects them, also where the version before made them, and the key that signs
+    pushes.
 
     Raises django.db.Error, and CommandError when the database is of no version that is known.
     """
@@ -51,6 +53,7 @@ def prepare_database() -> None:
     if count_unapplied_migrations():
         call_command("migrate", interactive=False, verbosity=0)
     install_queue()
+    push_key()
 
 
 def needs_adoption(using: str = "default") -> bool:

@@ -244,6 +244,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "sweep imports": {"task": "chat.sweep_imports", "schedule": 60.0},
     "store files": {"task": "chat.store_files", "schedule": 30.0},
     "send digests": {"task": "chat.send_digests", "schedule": 60.0},
+    "send pushes": {"task": "chat.send_pushes", "schedule": 3.0},
+    "forget pushes": {"task": "chat.forget_pushes", "schedule": 3_600.0},
     "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
     "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},
     "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
@@ -272,6 +274,7 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_FORMS = {
     "add_email": "openvibe.workspaces.web.email_change.NewAddressForm",
+    "login": "openvibe.workspaces.web.signin.LoginForm",
     "signup": "openvibe.workspaces.web.signup.SignupForm",
     "reset_password": "openvibe.workspaces.web.password_reset.RequestLinkForm",
     "reset_password_from_key": "openvibe.workspaces.web.password_reset.NewPasswordForm",

@@ -23,8 +23,8 @@ from openvibe.chat.api.event_frames import event_data
 from openvibe.chat.live.batch import EventBatch, EventRow, LiveEvent, make_batch
 from openvibe.chat.models import Message
 from openvibe.engines.database.locks import LockKind, advisory_lock
+from openvibe.engines.network.receiver_connection import AttemptResult, ReceiverConnection
 from openvibe.engines.text.absolute_links import absolute_links
-from openvibe.webhooks.http_client import AttemptResult, ReceiverConnection
 from openvibe.webhooks.models import LONGEST_DELAY_SECONDS, SECRET_OVERLAP, TEST_KIND, Delivery, Webhook
 from openvibe.webhooks.outbox import write_deliveries
 from openvibe.webhooks.queries import (

@@ -17,6 +17,7 @@ from django.utils.timesince import timesince
 from openvibe.chat.queries import token_owners
 from openvibe.engines.database.fields import EncryptedTextField
 from openvibe.engines.database.models import TimestampedModel
+from openvibe.engines.network.receiver_connection import MAX_RESPONSE_CHARACTERS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -44,7 +45,6 @@ MAX_PENDING = 1_000
 """Deliveries of one webhook that wait as rows; what comes after them waits in the event stream."""
 LONGEST_DELAY_SECONDS = 3_600.0
 """The time between two attempts."""
-MAX_RESPONSE_CHARACTERS = 500
 MAX_SHOWN_CHARACTERS = 20
 """The most characters of the first part of an address' path; a longer one may be a token, as Telegram's."""
 

@@ -38,7 +38,7 @@ HIDDEN_INPUTS = frozenset(
         *("draft_version", "q", "page", "versions", "invitations", "listed", "first", "second"),
         *("workspace", "channel", "thread", "message", "participant", "agent", "session", "keep"),
         *("plugin", "settings", "local", "action", "_selected_action", "adaptation", "offered_by", "on_question"),
-        *("window_told", "list"),
+        *("window_told", "list", "browser"),
     )
 )
 """Names of fields that pages fill in by themselves: nobody typed what they hold, and an address may hold a secret."""

@@ -81,6 +81,11 @@ export function signedOut() {
   });
 }
 
+/** The browser may keep a page as it was when it was left: of one that signs out nothing is to be kept. */
+let isSigningOut = false;
+document.addEventListener("submit", ({ target }) => { isSigningOut ||= target.action.endsWith("/accounts/logout/"); });
+addEventListener("pagehide", () => { if (isSigningOut && workspace) signedOut(); });
+
 /** Another page of this browser signed in as somebody else: what is shown here is not for them. */
 function signedInAsAnother() {
   leave("Somebody else is signed in", "Somebody else is signed in here now", `Another page of this browser signed in with another account. ${BEGUN}`, {

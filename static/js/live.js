@@ -218,6 +218,6 @@ function lookForNews() {
 
 export function start() {
   document.addEventListener("visibilitychange", workSoon);
-  stream.start({ onEvent, lookForNews });
+  stream.start({ onEvent, lookForNews, askAccess: refreshSidebar });
   document.addEventListener("toggle", onMenuClosed, true);
 }

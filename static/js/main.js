@@ -8,6 +8,8 @@ import * as panel from "./panel.js";
 import * as keys from "./keys.js";
 import * as commandPalette from "./command_palette.js";
 import * as previews from "./previews.js";
+import * as typing from "./typing.js";
+import * as scrollPlaces from "./scroll_places.js";
 import { enlarge } from "./images.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -113,6 +115,10 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     const { value } = event.submitter;
     document.documentElement.dataset.theme = value;
+    all("[data-theme-color]").forEach((meta) => {
+      const { themeColor } = meta.dataset;
+      meta.media = value === "system" ? `(prefers-color-scheme: ${themeColor})` : value === themeColor ? "all" : "not all";
+    });
     all("button", target).forEach((button) => button.toggleAttribute("aria-pressed", false));
     event.submitter.setAttribute("aria-pressed", "true");
     fetch(target.action, { method: "POST", headers: { "HX-Request": "true" }, body: new FormData(target, event.submitter) });
@@ -150,4 +156,4 @@ function beginAtProblem() {
 }
 
 beginAtProblem();
-[feed, composer, panel, keys, commandPalette, live, previews].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live, previews, typing, scrollPlaces].forEach((part) => part.start());

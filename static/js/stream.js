@@ -141,10 +141,11 @@ function connect(after = last) {
   source = opened;
   isHeard = false;
   onHeard();
-  for (const name of ["message", "presence", "heartbeat", "reload"]) opened.addEventListener(name, onFrame);
+  for (const name of ["message", "presence", "typing", "heartbeat", "reload"]) opened.addEventListener(name, onFrame);
   opened.addEventListener("message", onMessage);
   opened.addEventListener("gone", onGone);
   opened.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
+  opened.addEventListener("typing", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:typing", { detail: JSON.parse(data) })));
   opened.addEventListener("reload", reloadMissed);
   opened.addEventListener("busy", () => showNotice("held-back", FULL));
   opened.addEventListener("error", () => {
@@ -179,6 +180,7 @@ function onDiveOpened() {
 // Over HTTP/1.1 a browser opens six connections to a host, for all its pages together. Of those that are out of sight for
 // long one keeps its stream, and shows notifications; the others go on where they were once they are seen.
 const KEEPER = `openvibe:stream-${body.dataset.participant}`;
+let isLeft = false;
 let outOfSight = null; // aborted once the page is seen
 
 function pause() {
@@ -223,18 +225,43 @@ function onVisibility() {
   }
 }
 
+// --- kept by the browser while another page is shown -------------------------------------------------------------
+// A page with a stream, or with a lock, is kept by no browser: both are given back as it is left.
+function onLeft() {
+  isLeft = true;
+  forgetLoss();
+  source?.close();
+  outOfSight?.abort();
+  outOfSight = null;
+}
+
+/** Come back to, it goes on where it was: what was missed comes with the stream, and whether it may still be shown is asked. */
+function onBack({ persisted }) {
+  if (!persisted || !isLeft) return;
+  isLeft = false;
+  page.askAccess();
+  if (document.visibilityState === "visible") {
+    isResting = false;
+    connect();
+  } else isResting = true;
+  onVisibility();
+}
+
 function onAccessEnded() {
+  isLeft = false; // for good
   end();
   isResting = false;
   document.removeEventListener("visibilitychange", onVisibility);
   outOfSight?.abort();
 }
 
-/** `onEvent` is told each event once, in order; `lookForNews` is asked to fetch while no stream comes through. */
+/**
+ * `onEvent` is told each event once, in order; `lookForNews` is asked to fetch while no stream comes through; `askAccess`,
+ * whether the page may still be shown.
+ */
 export function start(given) {
   page = given;
   last = body.dataset.after;
-  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   if (!body.dataset.events) return;
   if (document.visibilityState === "visible") connect();
   else isResting = true; // opened beside what is read
@@ -244,6 +271,7 @@ export function start(given) {
   document.addEventListener("openvibe:access-ended", onAccessEnded);
   addEventListener("offline", showLoss); // the stream may take minutes to notice
   addEventListener("online", () => connectAgain());
-  addEventListener("pagehide", () => source?.close());
+  addEventListener("pagehide", onLeft);
+  addEventListener("pageshow", onBack);
   onVisibility();
 }

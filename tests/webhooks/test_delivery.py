@@ -35,8 +35,8 @@ from openvibe.chat.services import (
     set_thread_access,
     update_message,
 )
+from openvibe.engines.network.receiver_connection import MAX_SECONDS, AttemptResult
 from openvibe.webhooks.delivery import MAX_FAILING_SENDERS, prepare, record, retry_delay, send_due
-from openvibe.webhooks.http_client import MAX_SECONDS, AttemptResult
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.outbox import write_deliveries
 from openvibe.webhooks.queries import due_webhooks, oldest_pending_at

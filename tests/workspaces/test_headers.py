@@ -1,6 +1,9 @@
 """What every answer says to browsers, and what it takes from whoever asks."""
 
+import re
+
 import pytest
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from pytest_django.fixtures import Settings
@@ -16,17 +19,54 @@ def sign_in(browser: Client, **extra: str) -> str:
     return str(browser.post(LOGIN, fields).headers.get("Location", ""))
 
 
-def test_a_private_page_is_kept_by_nobody_and_framed_by_nobody(ana: Member, home: str) -> None:
+def test_a_page_is_kept_by_its_browser_alone_where_that_forgets_it_and_framed_by_nobody(
+    ana: Member, home: str, settings: Settings
+) -> None:
+    settings.ALLOWED_HOSTS = ["testserver", "localhost"]
     browser = Client()
     sign_in(browser)
     headers = browser.get(home).headers
-    assert headers["Cache-Control"] == "private, no-store"
+    assert headers["Cache-Control"] == "private, no-store"  # no browser forgets what came unencrypted from elsewhere
+    for secure in ({"secure": True}, {"headers": {"Host": "localhost:8000"}}):
+        kept, part = (browser.get(home, **{**secure, **more}) for more in ({}, {"HTTP_HX_REQUEST": "true"}))  # type: ignore[arg-type]
+        assert kept.headers["Cache-Control"] == "private, no-cache"
+        assert part.headers["Cache-Control"] == "private, no-store"
+        assert "Clear-Site-Data" not in kept.headers
+    assert browser.get(f"{home}tokens/", secure=True).headers["Cache-Control"].count("no-store") == 1
+    assert browser.get(f"{home}push/", secure=True).headers["Cache-Control"] == "private, no-store"
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert browser.cookies["sessionid"]["httponly"]
     assert browser.cookies["sessionid"]["samesite"] == "Lax"
     assert browser.cookies["known_browser"]["httponly"]
+
+
+def test_a_browser_forgets_its_pages_with_the_session_however_that_ends(ana: Member, home: str) -> None:
+    clears = {"Clear-Site-Data": '"cache"'}
+    browser = Client()
+    sign_in(browser)
+    assert clears.items() <= browser.post("/accounts/logout/").headers.items()
+    assert "Clear-Site-Data" not in browser.get(LOGIN).headers
+    sign_in(browser)
+    Session.objects.all().delete()  # ended elsewhere
+    assert clears.items() <= browser.get(home).headers.items()
+    sign_in(browser)
+    planted = str(browser.cookies["sessionid"].value)
+    ana.user.set_password("another one 12345")
+    ana.user.save()
+    answer = browser.post(LOGIN, {"login": "ana@example.org", "password": "another one 12345"})
+    assert browser.cookies["sessionid"].value != planted
+    assert clears.items() <= answer.headers.items()
+    forgotten = Client().get("/accounts/forget.css")
+    assert forgotten.content == b""
+    assert clears.items() <= forgotten.headers.items()
+    assert "<noscript>" in Client().get(LOGIN).content.decode()
+
+
+def test_a_sign_in_begins_in_its_first_field(client: Client, db: None) -> None:
+    page = client.get(LOGIN).content.decode()
+    assert re.findall(r"<input[^>]*autofocus[^>]*>", page) == re.findall(r'<input[^>]*name="login"[^>]*>', page)
 
 
 def test_only_the_admin_may_hold_scripts_and_styles_inline(client: Client, db: None) -> None:

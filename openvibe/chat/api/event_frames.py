@@ -9,6 +9,7 @@ from rest_framework.utils.encoders import JSONEncoder
 from openvibe.chat.api.message_serializers import MessageOut
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.subscriber import HEARTBEAT_FRAME
+from openvibe.chat.live.typing import TypingNote
 from openvibe.chat.live.viewers import Viewer
 
 
@@ -40,6 +41,10 @@ class ApiFrames:
             batch.cache[key] = self._encode(event, kind, batch)
         frame: bytes = batch.cache[key]
         return frame
+
+    def typing_frame(self, note: TypingNote) -> bytes:
+        """Nothing: it is for people who look on."""
+        return b""
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
         """`people/` says it."""

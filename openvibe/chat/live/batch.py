@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, Q
+from django.db.models import Max, Min, OuterRef, Q
 from django.db.models.functions import Left
 from django.utils import timezone
 
@@ -227,6 +227,21 @@ def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> Ev
         rows = rows.filter(position__lte=until)
     event_rows = [EventRow(*row) for row in rows.order_by("position").values_list(*EventRow._fields)[:BATCH_SIZE]]
     return make_batch(workspace_id, event_rows, after=after) if event_rows else EventBatch(workspace_id, after)
+
+
+def newest_position(workspace_id: int) -> int:
+    """The position of the workspace's last event; 0 without any."""
+    return Event.objects.filter(workspace_id=workspace_id).aggregate(newest=Max("position"))["newest"] or 0
+
+
+def position_before_news(workspace_id: int, *, after: int) -> int:
+    """The position ahead of the first event after `after` that is news still, for whoever did not follow meanwhile; the
+    last event's where none is."""
+    events = Event.objects.filter(workspace_id=workspace_id, position__gt=after)
+    first = events.filter(created_at__gte=timezone.now() - NEWS_AGE).aggregate(first=Min("position"))["first"]
+    if first is not None:
+        return int(first) - 1
+    return events.aggregate(last=Max("position"))["last"] or after
 
 
 def make_batch(workspace_id: int, rows: Sequence[EventRow], *, after: int = 0) -> EventBatch:

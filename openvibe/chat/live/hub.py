@@ -26,6 +26,7 @@ from openvibe.api.services import note_tokens_used
 from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, LiveEvent, ReplyProgress, read_batch
 from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
+from openvibe.chat.live.typing import TYPING_CHANNEL, read_typing_note
 from openvibe.chat.live.viewers import ACCESS_KINDS, Viewer, refresh_viewers
 from openvibe.engines.serving.file_limit import open_file_limit
 from openvibe.engines.serving.logs import LogThrottle
@@ -152,6 +153,16 @@ class EventReader:
             feed.subscribers.discard(subscriber)
             if not feed.subscribers:
                 del self._feeds[feed.workspace_id]
+
+    def tell_typing(self, payload: str) -> None:
+        """Tells the pages that show the thread to others who see it that somebody is writing there."""
+        note = read_typing_note(payload)
+        feed, event, frames = self._feeds.get(note.workspace_id), note.as_event(), {}
+        for subscriber in feed.subscribers if feed else ():
+            viewer = subscriber.viewer
+            if viewer.participant_id != note.participant_id and subscriber.is_live and viewer.sees(event):
+                frames[subscriber] = subscriber.format.typing_frame(note)
+        _put(frames)
 
     def refresh_all(self) -> None:
         """Streams of those who may not listen any more end; others see what they may see now."""
@@ -411,6 +422,7 @@ def _listen(reader: EventReader) -> None:
             connection.ensure_connection()
             wire = connection.connection
             wire.execute("LISTEN openvibe_events")
+            wire.execute(f"LISTEN {TYPING_CHANNEL}")
             next_poll = next_refresh = 0.0  # something may have happened before
             while not reader.stop_event.is_set():
                 now = time.monotonic()
@@ -421,7 +433,10 @@ def _listen(reader: EventReader) -> None:
                     next_refresh = now + REFRESH_SECONDS
                     reader.submit(reader.refresh_all)
                 for notification in wire.notifies(timeout=STOP_CHECK_SECONDS):
-                    reader.read_soon(int(notification.payload.partition(":")[0]))
+                    if notification.channel == TYPING_CHANNEL:
+                        reader.submit(reader.tell_typing, notification.payload)
+                    else:
+                        reader.read_soon(int(notification.payload.partition(":")[0]))
         except (DatabaseError, psycopg.Error, OSError) as error:
             log.warning("listening for events failed, trying again", error=str(error))
             reader.stop_event.wait(RECONNECT_SECONDS)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.typing import TypingNote
 from openvibe.chat.live.viewers import Viewer
 
 RETRY_MILLISECONDS = (1000, 4000)
@@ -51,6 +52,10 @@ class FrameFormat(Protocol):
 
     def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
         """The frame of who is here now, for this viewer; empty where that is not told."""
+        ...
+
+    def typing_frame(self, note: TypingNote) -> bytes:
+        """The frame of who is writing in a thread that the viewer sees; empty where that is not told."""
         ...
 
 

@@ -40,6 +40,8 @@ class Viewer:
     notify_level: str = NotificationLevel.NOTHING
     """A member's default."""
     do_not_disturb: DoNotDisturb = field(default_factory=DoNotDisturb)
+    has_push: bool = False
+    """Whether a browser of a member's is sent notifications."""
 
     def sees(self, event: LiveEvent) -> bool:
         """Whether the viewer may know of the event now: the rule of `visible_to`, asked of one row.
@@ -82,7 +84,9 @@ def refresh_viewers(viewers: Collection[Viewer]) -> None:
     own_ids = _own_channel_ids(accesses)
     for viewer in viewers:
         access = accesses.get(viewer.participant_id)
-        password, viewer.notify_level, viewer.do_not_disturb = habits.get(viewer.participant_id, NO_HABITS)
+        password, viewer.notify_level, viewer.has_push, viewer.do_not_disturb = habits.get(
+            viewer.participant_id, NO_HABITS
+        )
         holds = (
             (viewer.token_id is None or viewer.token_id in tokens)
             and (viewer.session_key is None or viewer.session_key in sessions)
@@ -98,6 +102,7 @@ def refresh_viewers(viewers: Collection[Viewer]) -> None:
 # Each with an array: a thousand placeholders take longer to fill in than to answer.
 _SELECT_MEMBERS = """
 SELECT m.participant_id, m.workspace_id, m.role, u.password, m.notify_level,
+    EXISTS (SELECT FROM chat_pushsubscription s WHERE s.user_id = u.id),
     u.dnd_until, u.dnd_start, u.dnd_end, u.time_zone
 FROM workspaces_member m JOIN workspaces_user u ON u.id = m.user_id
 WHERE m.participant_id = ANY(%s::bigint[]) AND m.removed_at IS NULL AND u.is_active
@@ -109,12 +114,13 @@ _SELECT_OWN_CHANNELS = """
 SELECT participant_id, array_agg(channel_id) FROM chat_channelmembership
 WHERE participant_id = ANY(%s::bigint[]) GROUP BY participant_id
 """
-Habits = tuple[str, str, DoNotDisturb]
-NO_HABITS: Habits = ("", NotificationLevel.NOTHING, DoNotDisturb())
+Habits = tuple[str, str, bool, DoNotDisturb]
+NO_HABITS: Habits = ("", NotificationLevel.NOTHING, False, DoNotDisturb())
 
 
 def _current_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, Habits]]:
-    """What each may see; of members, what signs their sessions and what they are notified of, and when not."""
+    """What each may see; of members, what signs their sessions, what they are notified of, where, and when
+    not."""
     rows = fetch_prepared(_SELECT_MEMBERS, [list(participant_ids)])
     accesses = {}
     for pk, workspace_id, role, *_ in rows:
@@ -122,7 +128,7 @@ def _current_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Acces
     if rest := set(participant_ids) - accesses.keys():
         agents = Participant.objects.filter(pk__in=rest, kind=Participant.Kind.AGENT).select_related("agent")
         accesses |= AGENT_ACCESSES.only()(agents)
-    return accesses, {row[0]: (row[3], row[4], DoNotDisturb(*row[5:])) for row in rows}
+    return accesses, {row[0]: (row[3], row[4], row[5], DoNotDisturb(*row[6:])) for row in rows}
 
 
 def _open_sessions(viewers: Iterable[Viewer]) -> set[str]:

@@ -32,6 +32,14 @@ from openvibe.chat.models.participants import (
     participants_known_to,
     participants_nameable_by,
 )
+from openvibe.chat.models.push import (
+    MAX_PUSH_ENDPOINT,
+    MAX_PUSH_SUBSCRIPTIONS,
+    PushDelivery,
+    PushKey,
+    PushPosition,
+    PushSubscription,
+)
 from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
 from openvibe.chat.models.saved_message import SavedMessage
 from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
@@ -61,6 +69,8 @@ __all__ = [
     "MAX_IMAGE_PIXELS",
     "MAX_IMAGE_SIDE",
     "MAX_PINNED_THREADS",
+    "MAX_PUSH_ENDPOINT",
+    "MAX_PUSH_SUBSCRIPTIONS",
     "MAX_STORED_BYTES",
     "MAX_THUMBNAIL_SIDE",
     "MAX_UPLOADED_IMAGE_BYTES",
@@ -84,6 +94,10 @@ __all__ = [
     "MessageVector",
     "NotificationPreference",
     "Origin",
+    "PushDelivery",
+    "PushKey",
+    "PushPosition",
+    "PushSubscription",
     "Quote",
     "Reaction",
     "ReadMarker",

@@ -47,6 +47,7 @@ from openvibe.chat.services.notifications import (
     update_notification_settings,
 )
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
+from openvibe.chat.services.push import NewSubscription, note_shown, push_key, subscribe_browser, unsubscribe_browser
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
 from openvibe.chat.services.speakers import clean_speaker_name, get_or_create_speaker
@@ -82,6 +83,7 @@ __all__ = [
     "ImportedThread",
     "Keep",
     "NewImage",
+    "NewSubscription",
     "access_import",
     "add_reaction",
     "add_to_channel",
@@ -120,10 +122,12 @@ __all__ = [
     "mark_read",
     "mark_unread_from",
     "mcp_name",
+    "note_shown",
     "open_direct_messages",
     "pin_thread",
     "post_message",
     "publish_dive",
+    "push_key",
     "read_original",
     "read_stored_file",
     "recover_imports",
@@ -145,9 +149,11 @@ __all__ = [
     "set_thread_followers",
     "start_dive",
     "store_files",
+    "subscribe_browser",
     "tool_choices",
     "tool_refusal",
     "unsave_message",
+    "unsubscribe_browser",
     "update_channel",
     "update_message",
     "update_notification_settings",

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from django.utils import timezone
 
 from openvibe.chat.live.batch import EventBatch, LiveEvent, MessageFacts
+from openvibe.chat.live.typing import TypingNote
 from openvibe.chat.live.viewers import Viewer, is_muted, is_notified
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import ThreadItem
@@ -76,6 +77,13 @@ class PageFrames:
         if viewer.access is None or viewer.access.is_guest:
             return b""
         return f"event: presence\ndata: {json.dumps(sorted(here))}\n\n".encode()
+
+    def typing_frame(self, note: TypingNote) -> bytes:
+        """The frame of who is writing in a thread that the page shows."""
+        if note.thread_id not in self.thread_ids:
+            return b""
+        data = {"thread": note.thread_id, "handle": note.handle, "name": note.name}
+        return f"event: typing\ndata: {json.dumps(data)}\n\n".encode()
 
     def _encode(
         self,
@@ -158,7 +166,9 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
     """What the sidebar needs to know of an event, for this viewer."""
     if event.thread is None:
         return {}
-    notify: dict[str, object] = {"notify": True} if not batch.ids_only and is_notified(viewer, event, batch) else {}
+    notify: dict[str, object] = {}
+    if not batch.ids_only and is_notified(viewer, event, batch):
+        notify = {"notify": True, "push": True} if viewer.has_push else {"notify": True}
     if event.kind == "message_posted" and event.message is not None:
         return {
             **notify,

@@ -165,6 +165,7 @@ def notifications(request: WorkspaceRequest) -> HttpResponse:
         "must_confirm": settings.EMAIL_CONFIGURED and must_confirm_address(user),
         "email_minutes": settings.DIGEST_AFTER_MINUTES,
         "zone": request_timezone(request).key,
+        "browsers": user.push_subscriptions.order_by("-created_at"),
     }
     return render(request, "chat/notifications.html", context, status=form.status)
 

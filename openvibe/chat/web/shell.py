@@ -10,6 +10,7 @@ from typing import Any, cast
 from django.http import HttpRequest
 from django.template import Library
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from django.utils.safestring import SafeString
 
 from openvibe.chat.queries import (
@@ -64,6 +65,13 @@ class Shell:
         """The position at which the event stream of this page begins: asked before the content is read, or something is
         missed."""
         return self.request.stream_position
+
+    @property
+    def session_mark(self) -> str:
+        """Marks of the account and of the session, which tell a page that its browser's notifications belong to another
+        one. Nothing can be opened with them."""
+        marks = (str(self.request.user.pk), self.request.session.session_key or "")
+        return ".".join(salted_hmac("openvibe.session_mark", mark).hexdigest()[:16] for mark in marks)
 
     @cached_property
     def panel(self) -> str:

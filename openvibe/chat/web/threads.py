@@ -15,6 +15,7 @@ from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
+from openvibe.chat.live.typing import note_typing
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import (
     EXPORT_TYPES,
@@ -290,6 +291,17 @@ def thread_read(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     if wants_json(request):
         return JsonResponse({"read": seq - 1})
     return redirect("inbox", request.workspace.slug)
+
+
+@workspace_view
+@require_POST
+def thread_typing(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """Tells the others who look at the thread that its reader is writing; not of whom nobody is shown when she is here.
+    Nothing of it is kept."""
+    thread, me = access_thread(request.access, thread_id), request.member.participant
+    if not request.member.is_invisible:
+        note_typing(thread=thread, by=request.access, handle=me.handle, name=me.label)
+    return HttpResponse(status=204)
 
 
 @workspace_view

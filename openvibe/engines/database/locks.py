@@ -26,6 +26,7 @@ class LockKind(IntEnum):
     MAIL = 7011  # all e-mails about accounts
     CONVERSATION_IMPORT = 7012  # a file of conversations from elsewhere
     WEBHOOKS = 7020  # the deliveries of all webhooks
+    PUSHES = 7023  # the notifications of all browsers that are sent them
     JOB_RUN = 7021  # a run of a recurring job
     NAMES = 7022  # names of a workspace that are given just now, until the transaction ends: a trigger takes it
 

@@ -13,6 +13,7 @@ from csp.utils import build_policy
 from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from zlib_ng import zlib_ng
@@ -121,9 +122,17 @@ def _gzip_with_padding(content: bytes) -> bytes:
     return b"".join((gzip_body[:3], bytes([gzip.FNAME]), gzip_body[4:10], padding, b"\0", gzip_body[10:]))
 
 
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+"""Hosts whose pages browsers take for secure without a certificate."""
+
+
 class PrivateCacheMiddleware:
-    """What a session opened is kept by no cache, the browser's neither: after a sign-out "Back" shows nothing.
-    Answers that say themselves how long they hold, files above all, keep their word."""
+    """What a session opened is kept by no cache but the browser's own, which keeps whole pages: "Back" leads to where
+    one was. When the session ends, or another one begins, the browser is told to forget them (`Clear-Site-Data`).
+
+    Browsers heed that on secure pages alone: elsewhere nothing is kept. Answers that say themselves how long they hold,
+    files above all, and pages that show a secret (`never_cache`), keep their word.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -131,8 +140,28 @@ class PrivateCacheMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         if "Cookie" in response.headers.get("Vary", ""):
-            response.headers.setdefault("Cache-Control", "private, no-store")
+            is_kept = _is_page(request, response) and _clears_site_data(request)
+            response.headers.setdefault("Cache-Control", "private, no-cache" if is_kept else "private, no-store")
+        if _ends_session(request, response):
+            response.headers["Clear-Site-Data"] = '"cache"'
         return response
+
+
+def _is_page(request: HttpRequest, response: HttpResponse) -> bool:
+    """Whether it is a page that somebody went to, no part of one."""
+    is_html = response.headers.get("Content-Type", "").startswith("text/html")
+    return request.method == "GET" and response.status_code == 200 and is_html and "HX-Request" not in request.headers
+
+
+def _clears_site_data(request: HttpRequest) -> bool:
+    return request.is_secure() or split_domain_port(request.get_host())[0] in LOOPBACK_HOSTS
+
+
+def _ends_session(request: HttpRequest, response: HttpResponse) -> bool:
+    """Whether the session's cookie that came is taken away, or another takes its place."""
+    held = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+    cookie = response.cookies.get(settings.SESSION_COOKIE_NAME)
+    return bool(held) and cookie is not None and cookie.value != held
 
 
 class PathContentSecurityPolicyMiddleware:

@@ -6,12 +6,20 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from openvibe.base.params import int_param
 from openvibe.workspaces.decorators import request_timezone
 from openvibe.workspaces.models import User
 from openvibe.workspaces.services import describe_browser, end_sessions
+
+
+@require_safe
+def forget_pages(request: HttpRequest) -> HttpResponse:
+    """An empty style sheet that makes a browser forget the pages it keeps: the one that signed out was still shown when
+    the answer to that came. Pages do it themselves where scripts run."""
+    headers = {"Clear-Site-Data": '"cache"', "Cache-Control": "no-store"}
+    return HttpResponse("", content_type="text/css", headers=headers)
 
 
 @login_required

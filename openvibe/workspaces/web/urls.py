@@ -5,11 +5,12 @@ from django.urls import include, path
 from openvibe.workspaces import oidc
 from openvibe.workspaces.web import audit, jobs, pictures, views
 from openvibe.workspaces.web.email_change import new_address
-from openvibe.workspaces.web.sessions import sessions
+from openvibe.workspaces.web.sessions import forget_pages, sessions
 from openvibe.workspaces.web.signup import finish_signup
 
 account_urlpatterns = [
     path("sessions/", sessions, name="sessions"),
+    path("forget.css", forget_pages, name="forget-pages"),
     path("signup/finish/<str:key>/", finish_signup, name="finish_signup"),
     path("email/new/<str:key>/", new_address, name="new_address"),
     path("oidc/<str:provider_id>/login/", oidc.login, name="openid_connect_login"),

@@ -15,9 +15,9 @@ import httpx2
 
 from openvibe.engines.network.ssrf_guard import AddressRefused, GuardedTransport
 from openvibe.engines.text.masking import mask_secrets
-from openvibe.webhooks.models import MAX_RESPONSE_CHARACTERS
 
 MAX_SECONDS = 10.0
+MAX_RESPONSE_CHARACTERS = 500
 MAX_RESPONSE_BYTES = 4_096
 TIMEOUT_MESSAGE = "No whole answer came in time."
 NO_HTTP = "It answered nothing, or something that is no HTTP."
@@ -26,12 +26,15 @@ NEW_SOCKET_EVENTS = ("connection.connect_tcp.complete", "connection.start_tls.co
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """What came of one attempt. `status` is None where nothing answered; `error` is empty where all went well."""
+    """What came of one attempt. `status` is None where nothing answered; `error` is empty where all went well.
+
+    `retry_after`: the header of that name, as it came; empty without one."""
 
     status: int | None
     text: str
     error: str
     milliseconds: int
+    retry_after: str = ""
 
 
 class ReceiverConnection:
@@ -44,6 +47,8 @@ class ReceiverConnection:
         self._client = httpx2.Client(transport=self._transport, timeout=timeout, trust_env=False)
         self._sockets: list[socket] = []
         self._is_reused = False
+        self._retry_after = ""
+        self._retry_after = ""
 
     def close(self) -> None:
         self._client.close()
@@ -54,12 +59,14 @@ class ReceiverConnection:
         Where a connection that was open turns out to be closed by now, it is sent over a new one."""
         start_time = time.monotonic()
         with self._deadline():
+            self._retry_after = ""
             status, response_body, error = self._send(body, headers, start_time)
             if status is None and error and self._is_reused and time.monotonic() - start_time < self._seconds:
                 status, response_body, error = self._send(body, headers, start_time)
         text = response_body[:MAX_RESPONSE_BYTES].decode(errors="replace").replace("\x00", "")
         masked_text = mask_secrets(text)[:MAX_RESPONSE_CHARACTERS]
-        return AttemptResult(status, masked_text, error[:300], round((time.monotonic() - start_time) * 1000))
+        milliseconds = round((time.monotonic() - start_time) * 1000)
+        return AttemptResult(status, masked_text, error[:300], milliseconds, self._retry_after)
 
     def _send(self, body: bytes, headers: dict[str, str], start_time: float) -> tuple[int | None, bytes, str]:
         """The status, how the answer begins, and what went wrong."""
@@ -72,6 +79,7 @@ class ReceiverConnection:
         try:
             with self._client.stream("POST", self._url, **options) as response:
                 status = response.status_code
+                self._retry_after = response.headers.get("retry-after", "")[:100]
                 error = "" if response.is_success else _refusal(response)
                 with suppress(httpx2.HTTPError, OSError):  # the status says it all, however the body ends
                     for chunk in response.iter_raw():

@@ -8,7 +8,13 @@ from time import monotonic
 
 import pytest
 
-from openvibe.webhooks.http_client import MAX_SECONDS, NO_HTTP, TIMEOUT_MESSAGE, AttemptResult, ReceiverConnection
+from openvibe.engines.network.receiver_connection import (
+    MAX_SECONDS,
+    NO_HTTP,
+    TIMEOUT_MESSAGE,
+    AttemptResult,
+    ReceiverConnection,
+)
 
 
 @contextmanager
