@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from openvibe.chat.importing.chat_parts import fenced
-from openvibe.chat.importing.emoji_names import emoji_of_name, replace_emoji_names
+from openvibe.engines.text.emoji_names import emoji_of_name, replace_emoji_names
 from openvibe.chat.importing.values import mention, replace_unstorable
 
 MAX_DEPTH = 8

@@ -1,0 +1,87 @@
+"""A reply that is being written, as the pages that show it are told of it: blocks that are finished as they will stay,
+the last one as far as it goes, and of what is shown already only where it changed. Pure but for what renders."""
+
+from typing import NamedTuple
+
+from openvibe.engines.text.markdown import render_growing
+
+RENDERED_AT_ONCE = 1_000
+"""A last block of so many characters is rendered with every word that it gains."""
+
+RENDERED_SHARE = 16
+"""A longer one once it has gained this part of its length, and its words are shown as they are until then: so a block
+costs no more than so many times what it costs to render it once, however it comes."""
+
+
+class ReplyProgress(NamedTuple):
+    """How far a reply was sent. `tail_start`: where its last block begins; `tail`: the HTML of it, and `rendered` up to
+    where; all in characters of `body`."""
+
+    body: str
+    tail_start: int = 0
+    tail: str = ""
+    rendered: int = 0
+
+
+class NewWords(NamedTuple):
+    """What a reply gained from character `start` to `end`: the words that follow what is shown."""
+
+    start: int
+    end: int
+    words: str
+
+
+class NewHtml(NamedTuple):
+    """What a reply gained from character `start` to `end`: `done`, the HTML of blocks that are finished, and the last
+    one, whose HTML begins with the first `kept` UTF-16 units of what it was when it was rendered up to `base`, `was`
+    units long, and ends with `html`."""
+
+    start: int
+    end: int
+    base: int
+    done: str
+    was: int
+    kept: int
+    html: str
+
+
+def begin_reply(body: str) -> ReplyProgress:
+    """A reply as a page shows it that is loaded now."""
+    growing = render_growing(body)
+    return ReplyProgress(body, growing.tail_start, growing.tail, len(body))
+
+
+def advance_reply(progress: ReplyProgress, body: str) -> tuple[ReplyProgress, NewWords | NewHtml]:
+    """How far the reply is sent once it is `body`, which begins with what it was, and what that tells a page."""
+    start, end = len(progress.body), len(body)
+    gained, tail_length = end - progress.rendered, end - progress.tail_start
+    if tail_length > RENDERED_AT_ONCE and gained * RENDERED_SHARE < tail_length:
+        return progress._replace(body=body), NewWords(start, end, body[start:])
+    growing = render_growing(body[progress.tail_start :])
+    kept = 0 if growing.done else _common_length(progress.tail, growing.tail)
+    news = NewHtml(
+        start,
+        end,
+        base=progress.rendered,
+        done=growing.done,
+        was=_utf16_length(progress.tail),
+        kept=_utf16_length(growing.tail[:kept]),
+        html=growing.tail[kept:],
+    )
+    return ReplyProgress(body, progress.tail_start + growing.tail_start, growing.tail, end), news
+
+
+def _common_length(one: str, other: str) -> int:
+    """The number of characters with which both begin."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one.startswith(other[low:middle], low):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _utf16_length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
