@@ -3,14 +3,17 @@ the last one as far as it goes, and of what is shown already only where it chang
 
 from typing import NamedTuple
 
-from openvibe.engines.text.markdown import render_growing
+from openvibe.engines.text.markdown import CODE_BLOCK_START, render_growing
 
-RENDERED_AT_ONCE = 1_000
+RENDERED_AT_ONCE = 4_000
 """A last block of so many characters is rendered with every word that it gains."""
 
-RENDERED_SHARE = 16
+RENDERED_SHARE = 24
 """A longer one once it has gained this part of its length, and its words are shown as they are until then: so a block
 costs no more than so many times what it costs to render it once, however it comes."""
+
+CODE_AT_ONCE, CODE_SHARE = 600, 12
+"""The same of code, which costs more, and whose words stand where they will while they have no colours yet."""
 
 
 class ReplyProgress(NamedTuple):
@@ -55,7 +58,9 @@ def advance_reply(progress: ReplyProgress, body: str) -> tuple[ReplyProgress, Ne
     """How far the reply is sent once it is `body`, which begins with what it was, and what that tells a page."""
     start, end = len(progress.body), len(body)
     gained, tail_length = end - progress.rendered, end - progress.tail_start
-    if tail_length > RENDERED_AT_ONCE and gained * RENDERED_SHARE < tail_length:
+    is_code = progress.tail.startswith(CODE_BLOCK_START)
+    at_once, share = (CODE_AT_ONCE, CODE_SHARE) if is_code else (RENDERED_AT_ONCE, RENDERED_SHARE)
+    if tail_length > at_once and gained * share < tail_length:
         return progress._replace(body=body), NewWords(start, end, body[start:])
     growing = render_growing(body[progress.tail_start :])
     kept = 0 if growing.done else _common_length(progress.tail, growing.tail)

@@ -65,6 +65,8 @@ _LABELS = {
     "pycon": "Python console",
     "scss": "SCSS",
     "sql": "SQL",
+    "tex": "TeX",
+    "latex": "LaTeX",
     "toml": "TOML",
     "typescript": "TypeScript",
     "xml": "XML",

@@ -31,6 +31,9 @@ from openvibe.engines.text.mentions import mark_mentions
 
 _LONG_BODY_CHARACTERS = 20_000
 
+CODE_BLOCK_START = '<figure class="code-block'
+"""How the HTML of a block of code begins."""
+
 MAX_CODE_LINES = 40
 """What is longer is folded."""
 
@@ -183,14 +186,7 @@ def _render_tokens(tokens: Sequence[Token] | None, body: str) -> str:
     _set_directions(tokens)
     formulas = list(formulas_of(tokens))
     mathml = render_formulas((token.content.strip(), stands_alone(token)) for token in formulas) if formulas else {}
-    return nh3.clean(
-        _RENDERER.render(tokens, PARSER.options, {_MATHML_KEY: mathml}),
-        tags=set(_ALLOWED_TAGS),
-        attributes=_ALLOWED_ATTRIBUTES,
-        attribute_filter=_filter_attribute,
-        url_schemes={"http", "https", "mailto"},
-        link_rel="noopener noreferrer nofollow",
-    )
+    return _CLEANER.clean(_RENDERER.render(tokens, PARSER.options, {_MATHML_KEY: mathml})) if tokens else ""
 
 
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
@@ -229,6 +225,15 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
     if name != "class":
         return value
     return " ".join([each for each in value.split() if each in _OWN_CLASSES]) or None
+
+
+_CLEANER = nh3.Cleaner(
+    tags=set(_ALLOWED_TAGS),
+    attributes=_ALLOWED_ATTRIBUTES,
+    attribute_filter=_filter_attribute,
+    url_schemes={"http", "https", "mailto"},
+    link_rel="noopener noreferrer nofollow",
+)
 
 
 class _Renderer(RendererHTML):
@@ -296,10 +301,10 @@ def _note_ids(token: Token) -> tuple[int, str]:
 def _render_formula(token: Token, tag: str, env: EnvType) -> str:
     """A formula as MathML, with its TeX to read and copy; as it was written where it is none of the library's."""
     mathml = env[_MATHML_KEY].get((token.content.strip(), stands_alone(token)))
+    if mathml is None and tag == "div":
+        return _render_code_block(source_of(token), "tex", env)
     if mathml is None:
-        source = html.escape(source_of(token))
-        code = f'<code class="formula">{source}</code>'
-        return code if tag == "span" else f'<pre class="code" tabindex="0">{code}</pre>'
+        return f'<code class="formula">{html.escape(source_of(token))}</code>'
     focus = ' tabindex="0"' if tag == "div" else ""
     return f'<{tag} class="formula" title="{html.escape(token.content.strip())}"{focus}>{mathml}</{tag}>'
 
