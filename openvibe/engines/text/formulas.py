@@ -1,10 +1,10 @@
-"""Formulas in Markdown: `\\(…\\)` and `$…$` in a line, `\\[…\\]` and `$$…$$` on their own. Pure: no Django, no database.
+"""Formulas in Markdown: `\\(…\\)` and `$…$` in a line, `\\[…\\]` and `$$…$$` alone. Pure: no Django, no database.
 
 A dollar is a price more often than a formula, and a bracket with a backslash an escaped one: each is a formula only
 where it cannot be taken for the other."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -81,7 +81,7 @@ def _parse_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _read_bracketed(src: str, start: int, limit: int) -> Delimited | None:
-    """A formula that `\\(` or `\\[` opens. The next bracket of its kind has to close it, so none is looked for twice."""
+    """A formula that `\\(` or `\\[` opens. The next bracket of its kind closes it, so none is looked for twice."""
     opening = src[start : start + 2]
     if opening not in ("\\(", "\\["):
         return None

@@ -15,8 +15,8 @@ from markdown_it.utils import EnvType
 
 _WORD = re.compile(r"\S+")
 _NO_ESCAPE = re.compile(r"""\\[A-Za-z0-9({}^+?/,;%"'|]|(?<!\d)\\[.)]|(?<![A-Za-z0-9])[A-Za-z]:\\|(?<!\S)\\\\(?=\w)""")
-"""A backslash before what means nothing in Markdown, or the beginning of a path: the word around it is a path, a pattern
-or TeX, and none of its backslashes is an escape."""
+"""A backslash before what means nothing in Markdown, or the beginning of a path: the word around it is a path, a
+pattern or TeX, and none of its backslashes is an escape."""
 _SIGNS = frozenset("*_`[]~<>$@#!")
 """Signs that mean something within a line: a backslash before one is an escape."""
 _LONGER_SIGN = re.compile(r"&#?\w{1,32};|:[\w+'-]{1,60}:")
@@ -36,7 +36,7 @@ class InlineState(StateInline):
                 positions |= {word.start() + at for at, sign in enumerate(word[0]) if sign == "\\"}
         return positions
 
-    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803  # the library's names
         """As the library does, but a letter or sign of Chinese, Japanese or Korean beside the marks lets them open or
         close whatever stands on their other side: these languages have no blanks between words."""
         scanned = super().scanDelims(start, canSplitWord)

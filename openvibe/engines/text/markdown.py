@@ -283,7 +283,8 @@ class _Renderer(RendererHTML):
         return "</li>\n"
 
     def footnote_anchor(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return f' <a class="footnote-back" href="#fnref-{_note_ids(tokens[idx])[1]}" aria-label="Back to the text">↩\ufe0e</a>'
+        own = _note_ids(tokens[idx])[1]
+        return f' <a class="footnote-back" href="#fnref-{own}" aria-label="Back to the text">↩\ufe0e</a>'
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return _render_code_block(tokens[idx].content, tokens[idx].info, env)
@@ -312,7 +313,8 @@ def _render_formula(token: Token, tag: str, env: EnvType) -> str:
 def _render_code_block(code: str, info: str, env: EnvType) -> str:
     """A block of code with its language and what can be done with it. One that is long is folded: no lines are gone."""
     count = code.rstrip("\n").count("\n") + 1
-    more = f'<button type="button" class="code-more" data-code="unfold" aria-expanded="false">Show all {count} lines</button>'
+    unfold = 'class="code-more" data-code="unfold" aria-expanded="false"'
+    more = f'<button type="button" {unfold}>Show all {count} lines</button>'
     return (
         f'<figure class="code-block{" is-long" if count > MAX_CODE_LINES else ""}">'
         f"<figcaption>{html.escape(language_label(info))}"

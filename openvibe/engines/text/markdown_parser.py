@@ -182,7 +182,7 @@ _TASK = re.compile(r"\[([ xX])\](?:[ \t]+|$)")
 
 
 def _mark_task(children: list[Token], item: Token) -> None:
-    """Of a list's item that begins with `[ ]` or `[x]`, a token of type `task` in its place: an empty or a ticked box."""
+    """Of a list's item that begins with `[ ]` or `[x]`, a token of type `task` there: an empty or a ticked box."""
     if children[0].type != "text" or (match := _TASK.match(children[0].content)) is None:
         return
     children[0].content = children[0].content[match.end() :]
@@ -197,8 +197,8 @@ def _replace_emoji_names(children: Sequence[Token]) -> None:
 
 
 def _close_marks(state: StateCore) -> None:
-    """Closes what the last line opens: `**bold` is bold before the rest of it is there, and a mark with nothing after it
-    is not shown yet."""
+    """Closes what the last line opens: `**bold` is bold before the rest of it is there, and a mark with nothing after
+    it is not shown yet."""
     inline = next((token for token in reversed(state.tokens) if token.type == "inline"), None)
     if inline is None or not inline.content:
         return
