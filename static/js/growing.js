@@ -12,6 +12,8 @@ const isEnd = (element) => Boolean(element && ENDS.has(element.tagName));
 
 /** Where words go on until they are rendered: at the end of the last paragraph, item, cell or line of code. */
 function endOf(tail) {
+  const code = one(".code-block:last-child code", tail);
+  if (code) return code;
   let place = tail;
   while (HOLDERS.has(place.tagName) && isEnd(place.lastElementChild)) place = place.lastElementChild;
   return place;

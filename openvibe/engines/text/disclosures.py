@@ -5,6 +5,7 @@ The only HTML that is read as such, and only as it stands here: any other attrib
 import re
 
 from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
@@ -17,7 +18,7 @@ NO_SUMMARY = "Details"
 
 def add_disclosures(markdown: MarkdownIt) -> None:
     """Adds the rule to a parser."""
-    ends_others = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    ends_others: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     markdown.block.ruler.before("fence", "details", _parse_details, ends_others)
 
 

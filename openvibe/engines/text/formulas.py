@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -59,7 +60,7 @@ def formulas_of(tokens: Sequence[Token]) -> Iterator[Token]:
 def add_formulas(markdown: MarkdownIt) -> None:
     """Adds the rules to a parser, ahead of those that read backslashes."""
     markdown.inline.ruler.before("escape", INLINE_FORMULA, _parse_inline)
-    ends_others = {"alt": ["paragraph", "reference", "blockquote", "list", "table"]}
+    ends_others: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list", "table"]}
     markdown.block.ruler.before("fence", BLOCK_FORMULA, _parse_block, ends_others)
 
 
@@ -99,7 +100,7 @@ def _read_bracketed(src: str, start: int, limit: int) -> Delimited | None:
 
 
 def _is_no_escaped_bracket(src: str, start: int, tex: str, end: int) -> bool:
-    """Within a line, `\\[1\\]` and `\\[a link\\](…)` are brackets that somebody escaped."""
+    """Whether it is no bracket that somebody escaped within a line, as `\\[1\\]` and `\\[a link\\](…)` are."""
     if src[end : end + 1] in ("(", "[", ":") or (start and not (src[start - 1].isspace() or src[start - 1] in "(:,;")):
         return False
     return tex[0].isspace() or bool(_TEX_SIGN.search(tex)) or ("=" in tex and not _WORD.search(tex))

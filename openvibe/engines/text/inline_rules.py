@@ -36,9 +36,9 @@ class InlineState(StateInline):
                 positions |= {word.start() + at for at, sign in enumerate(word[0]) if sign == "\\"}
         return positions
 
-    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803  # the library's names
-        """As the library does, but a letter or sign of Chinese, Japanese or Korean beside the marks lets them open or
-        close whatever stands on their other side: these languages have no blanks between words."""
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803
+        """Whether marks open and close emphasis, as the library has it; but a letter or sign of Chinese, Japanese or
+        Korean beside them lets them do so whatever stands on their other side: there are no blanks between words."""
         scanned = super().scanDelims(start, canSplitWord)
         end = start + scanned.length
         before = self.src[start - 1] if start > 0 else " "

@@ -197,8 +197,8 @@ _DIRECTED = frozenset(
 
 
 def _set_directions(tokens: Sequence[Token]) -> None:
-    """Where a text holds letters that are written from right to left, each block of it has the direction of its own
-    first letter, and code that of code."""
+    """Gives each block the direction of its own first letter, and code that of code, in a text with letters that are
+    written from right to left."""
     if not any(_RIGHT_TO_LEFT.search(token.content) for token in tokens if token.type == "inline"):
         return
     for token in tokens:

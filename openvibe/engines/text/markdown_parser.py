@@ -182,7 +182,7 @@ _TASK = re.compile(r"\[([ xX])\](?:[ \t]+|$)")
 
 
 def _mark_task(children: list[Token], item: Token) -> None:
-    """Of a list's item that begins with `[ ]` or `[x]`, a token of type `task` there: an empty or a ticked box."""
+    """Puts a token of type `task`, an empty or a ticked box, where a list's item begins with `[ ]` or `[x]`."""
     if children[0].type != "text" or (match := _TASK.match(children[0].content)) is None:
         return
     children[0].content = children[0].content[match.end() :]
@@ -203,7 +203,7 @@ def _close_marks(state: StateCore) -> None:
     if inline is None or not inline.content:
         return
     text = inline.content.rstrip()
-    mark = _open_mark(text[text.rfind("\n") + 1 :])
+    mark = open_mark(text[text.rfind("\n") + 1 :])
     if mark:
         inline.content = text.removesuffix(mark) if text.endswith(mark) else text + mark
 
@@ -211,7 +211,8 @@ def _close_marks(state: StateCore) -> None:
 _CODE = re.compile(r"`[^`]*`")
 
 
-def _open_mark(line: str) -> str:
+def open_mark(line: str) -> str:
+    """The mark of code or of strong emphasis that a line opens and does not close; empty without one."""
     if line.count("`") % 2:
         return "`"
     words = _CODE.sub("", line)
