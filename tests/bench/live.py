@@ -50,10 +50,10 @@ class Seen:
     at: dict[int, float] = field(default_factory=dict)
     positions: Counter[bytes] = field(default_factory=Counter)
     changes: int = 0
-    bytes: int = 0
+    received: int = 0
 
     def take(self, frame: bytes) -> None:
-        self.bytes += len(frame)
+        self.received += len(frame)
         fields = dict(line.split(b": ", 1) for line in frame.split(b"\n") if b": " in line)
         if b"data" not in fields or b"id" not in fields:
             return
@@ -198,11 +198,11 @@ def measure_answer(*, viewers: int = 20, turns: int = 1) -> Report:
         time.sleep(WARM_SECONDS)
         processes = _server_processes()
         for _ in range(turns):
-            before, bytes_before = _processor_seconds(processes), sum(each.bytes for each in seen)
+            before, bytes_before = _processor_seconds(processes), sum(each.received for each in seen)
             saves = _write_answer(world, thread)
             time.sleep(SAVE_SECONDS)
             used = _processor_seconds(processes) - before
-            sent = (sum(each.bytes for each in seen) - bytes_before) / len(seen)
+            sent = (sum(each.received for each in seen) - bytes_before) / len(seen)
             rows += [
                 Measurement("saves of the answer", saves, ""),
                 Measurement("processor time of the web processes", 1000 * used, "ms"),
