@@ -4,7 +4,8 @@ import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js
 import { draftsSaved, draftVersion, keepRest, succeed } from "./drafts.js";
 import { all, body, elements, focusWithin, getElements, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
-import { addWords, insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
+import { addWords } from "./growing.js";
+import { insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
 
 const NEAR_BOTTOM = 80;
 const dive = () => one("#dive[data-dive]");

@@ -2,7 +2,8 @@
 
 import { all, elements, getElements, getFragment, one, oneAtATime, post, spread, tabStorage, toast, workspace } from "./page.js";
 import { reloadIfSaved } from "./drafts.js";
-import { addWords, insertPage, isInHand, pageLoads, place as put, rowsOf, seqOf } from "./rows.js";
+import { addWords } from "./growing.js";
+import { insertPage, isInHand, pageLoads, place as put, rowsOf, seqOf } from "./rows.js";
 
 const MOST_ROWS = 400;
 const NEAR_BOTTOM = 80;

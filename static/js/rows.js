@@ -1,6 +1,7 @@
 // Messages in a list, of a thread or of a dive: each where its number belongs, none taken from under anybody's hands.
 
 import { all, announce, elements, getFragment, one, refocus, toast } from "./page.js";
+import { keepCode, wordsOf } from "./code.js";
 
 export const rowsOf = (list) => (list ? all(".message[data-seq]", list) : []);
 export const seqOf = (row) => Number(row.dataset.seq);
@@ -115,6 +116,7 @@ export function place(row, list) {
     const full = one(".result-more[open]", old);
     if (full) one(".result-more", row)?.replaceWith(full); // somebody reads it
     keepFolds(old, row);
+    keepCode(old, row);
     tellState(row, old.dataset.state);
     old.replaceWith(row);
     if (focused) refocus(focused, shownPlace(row));
@@ -132,26 +134,6 @@ export function place(row, list) {
   keepRunsOnce(row, list);
   htmx.process(row);
   return row;
-}
-
-/**
- * What a reply that is being written gained, from character `from` to `to`: `words`, or blocks that are `done` and the
- * `tail` after them. False when it does not follow on what is shown.
- */
-export function addWords({ message, from, to, words, done, tail }, list) {
-  const row = one(`.message[data-id="${message}"]`, list);
-  const last = row && one(".words", row);
-  if (!last) return Boolean(row); // it is finished
-  const length = Number(row.dataset.length);
-  if (to <= length) return true;
-  if (from > length || (done && from < length)) return false;
-  if (done) {
-    last.before(...elements(done));
-    last.textContent = tail;
-  } else last.append(Array.from(words).slice(length - from).join(""));
-  last.classList.toggle("is-json", /^\s*(```(json)?\s*)?\{/.test(last.textContent)); // a draft for the form, not for people
-  row.dataset.length = to;
-  return true;
 }
 
 // --- a row that is swapped whole -----------------------------------------------------------------------------
@@ -242,7 +224,7 @@ document.addEventListener("click", (event) => {
   if (item.matches("[data-copy]")) {
     event.preventDefault();
     copy(item.href, "Link copied.");
-  } else if (item.matches("[data-copy-words]")) copy(one(".prose, .result", item.closest(".message")).innerText.trim(), "Text copied.");
+  } else if (item.matches("[data-copy-words]")) copy(wordsOf(one(".prose, .result", item.closest(".message"))), "Text copied.");
   const hadFocus = menu.contains(document.activeElement);
   menu.open = false;
   if (hadFocus) one("summary", menu).focus({ preventScroll: true });

@@ -11,7 +11,7 @@ from tests.bench.grow import QUICK_SIZES as GROW_QUICK_SIZES
 from tests.bench.grow import measure_grow
 from tests.bench.http_load import ServerDidNotStart, measure_http
 from tests.bench.languages import measure_languages
-from tests.bench.live import measure_live
+from tests.bench.live import measure_answer, measure_live
 from tests.bench.mcp_calls import measure_mcp
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
@@ -47,6 +47,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "assemble": lambda options: (
         measure_assemble(sizes=QUICK_SIZES, repeats=30) if options.quick else measure_assemble()
     ),
+    "answer": lambda options: measure_answer(turns=1 if options.quick else 3),
     "append": lambda options: measure_append(sizes=QUICK_SIZES, repeats=60) if options.quick else measure_append(),
     "budget": lambda options: measure_budget(
         cases=range(QUICK_CASES if options.quick else CASES) if options.case is None else (options.case,),

@@ -33,6 +33,8 @@ TOKENS_PER_SECOND = 50
 SAVE_SECONDS = 0.3
 PATIENCE_SECONDS = 10.0
 IDLE_SECONDS = 10.0
+WARM_SECONDS = 2.0
+ANSWER_WORDS = 2_000
 WATCH_ROWS = """() => {
   window.shownAt = {};
   new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((row) => {
@@ -48,8 +50,10 @@ class Seen:
     at: dict[int, float] = field(default_factory=dict)
     positions: Counter[bytes] = field(default_factory=Counter)
     changes: int = 0
+    received: int = 0
 
     def take(self, frame: bytes) -> None:
+        self.received += len(frame)
         fields = dict(line.split(b": ", 1) for line in frame.split(b"\n") if b": " in line)
         if b"data" not in fields or b"id" not in fields:
             return
@@ -135,6 +139,77 @@ def _write_reply(world: BenchWorkspace, thread: Thread, seconds: float, rates: d
     with transaction.atomic():
         finish_reply(reply=reply, body=body, state=Message.State.COMPLETE)
     connection.close()
+
+
+_CODE = """def prune(roses, *, month="March", keep=5):
+    \"\"\"Cuts each rose back to its strongest canes; returns what was cut.\"\"\"
+    cut = []
+    for rose in roses:
+        canes = sorted(rose.canes, key=lambda cane: cane.thickness, reverse=True)
+        for number, cane in enumerate(canes):
+            if number >= keep or cane.is_dead:  # the weak ones and the dead ones
+                cut.append((rose.name, cane.number))
+        if month in {"March", "April"}:
+            rose.water(litres=2.5 * len(canes[:keep]))
+    return cut
+"""
+
+
+def long_answer(world: BenchWorkspace) -> str:
+    """An answer of 2,000 words and six blocks of code, with headings, lists, a table and emphasis."""
+    words = [word for _ in range(400) for word in world.language.message().split()][:ANSWER_WORDS]
+    parts = []
+    for number, at in enumerate(range(0, ANSWER_WORDS, 100)):
+        block = words[at : at + 100]
+        parts.append(f"## {' '.join(block[:4])}")
+        parts.append(f"**{block[4]}** {' '.join(block[5:60])}")
+        parts.append("\n".join(f"- {' '.join(block[start : start + 10])}" for start in range(60, 100, 10)))
+        if number % 3 == 1:
+            parts.append(f"```python\n{_CODE}{_CODE if number % 6 == 1 else ''}```")
+        elif number % 7 == 2:
+            parts.append("| rose | month |\n|---|---|\n" + "\n".join(f"| {word} | March |" for word in block[:6]))
+    return "\n\n".join(parts)
+
+
+def _write_answer(world: BenchWorkspace, thread: Thread) -> int:
+    """The answer as a worker writes it, saved as often; returns how often."""
+    body = long_answer(world)
+    reply = create_reply(thread=thread, author=world.vibe.participant, client_id=f"bench:{thread.last_seq}:answer")
+    step = max(1, round(TOKENS_PER_SECOND * SAVE_SECONDS * 4))  # characters of one save
+    begun, saves = time.monotonic(), 0
+    for end in range(step, len(body) + step, step):
+        Message.objects.filter(pk=reply.pk).update(body=body[:end])
+        saves += 1
+        time.sleep(max(0.0, begun + saves * SAVE_SECONDS - time.monotonic()))
+    with transaction.atomic():
+        finish_reply(reply=reply, body=body, state=Message.State.COMPLETE)
+    return saves
+
+
+def measure_answer(*, viewers: int = 20, turns: int = 1) -> Report:
+    """What it costs to stream an answer of 2,000 words with code to so many open pages."""
+    world = make_bench_workspace()
+    thread = make_thread(world, 200)
+    vacuum_messages()
+    call_command("collectstatic", interactive=False, verbosity=0)
+    cookies = [f"{settings.SESSION_COOKIE_NAME}={session_key(user)}" for user in _join(world, viewers)]
+    path, rows = f"/w/{world.ana.workspace.slug}/events/?thread={thread.pk}", []
+    with serve_on_free_port() as port, _viewing(port, path, cookies) as seen:
+        time.sleep(WARM_SECONDS)
+        processes = _server_processes()
+        for _ in range(turns):
+            before, bytes_before = _processor_seconds(processes), sum(each.received for each in seen)
+            saves = _write_answer(world, thread)
+            time.sleep(SAVE_SECONDS)
+            used = _processor_seconds(processes) - before
+            sent = (sum(each.received for each in seen) - bytes_before) / len(seen)
+            rows += [
+                Measurement("saves of the answer", saves, ""),
+                Measurement("processor time of the web processes", 1000 * used, "ms"),
+                Measurement("processor time per save", 1000 * used / saves, "ms"),
+                Measurement("sent to each page", sent / 1000, "kB"),
+            ]
+    return Report("answer", rows)
 
 
 def _server_processes() -> list[psutil.Process]:

@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 BENCHES = (  # those of tests.bench
+    "answer",
     "append",
     "assemble",
     "budget",

@@ -16,7 +16,6 @@ from typing import BinaryIO, cast
 
 from openvibe.chat.importing.account import NOTHING_TO_SEE, Account
 from openvibe.chat.importing.archives import open_zip
-from openvibe.chat.importing.emoji_names import emoji_of_name, replace_emoji_names
 from openvibe.chat.importing.spool import Spool
 from openvibe.chat.importing.values import (
     NOT_HERE,
@@ -39,6 +38,7 @@ from openvibe.chat.importing.values import (
     title_text,
     visible_text,
 )
+from openvibe.engines.text.emoji_names import emoji_of_name, replace_emoji_names
 
 PUBLIC = "O"
 _PERSONS_POSTS = frozenset(("", "me", "slack_attachment", "reminder"))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from openvibe.chat.importing.account import NOTHING_TO_SEE, Account
 from openvibe.chat.importing.archives import ZipOfJson, open_zip
-from openvibe.chat.importing.emoji_names import emoji_of_name
 from openvibe.chat.importing.slack_text import Names, message_text, slack_key
 from openvibe.chat.importing.spool import Spool
 from openvibe.chat.importing.values import (
@@ -28,6 +27,7 @@ from openvibe.chat.importing.values import (
     title_text,
     visible_text,
 )
+from openvibe.engines.text.emoji_names import emoji_of_name
 
 _DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 _OTHER_FILES = {

@@ -14,9 +14,10 @@ from django.db.models.functions import Left
 from django.utils import timezone
 
 from openvibe.base.models import Event
+from openvibe.chat.live.growing import NewHtml, NewWords, ReplyProgress, advance_reply, begin_reply
 from openvibe.chat.models import Mention, Message, NotificationPreference, Thread
 from openvibe.chat.queries import message_preview, read_channel_unread, with_authors_and_mentions
-from openvibe.engines.text.markdown import last_block_start, plain_text
+from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.models import Participant
 
 BATCH_SIZE = 200
@@ -104,24 +105,6 @@ class LiveEvent:
         return self.kind == MESSAGE_CHANGED and not self.is_first
 
 
-class ReplyProgress(NamedTuple):
-    """How far a reply that is being written was sent: characters, and where its last block began."""
-
-    body: str
-    tail_start: int
-
-
-class NewWords(NamedTuple):
-    """What a reply gained from character `start` to `end`: `words`, or, when blocks of it were finished meanwhile,
-    their Markdown `finished` and the `tail` that is still written."""
-
-    start: int
-    end: int
-    words: str
-    finished: str
-    tail: str
-
-
 class NotificationText(NamedTuple):
     """What a notification of a message shows."""
 
@@ -168,20 +151,17 @@ class EventBatch:
         return {pk: message for pk, message in message_by_pk.items() if message}
 
     @cached_property
-    def new_words(self) -> dict[int, NewWords]:
+    def new_words(self) -> dict[int, NewWords | NewHtml]:
         """What replies gained since the batch before, by message id; only where they did nothing but grow."""
-        words_by_message = {}
+        words_by_message: dict[int, NewWords | NewHtml] = {}
         for pk, message in self.messages.items():
             progress = self.progress.pop(pk, None)
             if message.state != Message.State.WRITING:
                 continue
-            body, start = message.body, progress.tail_start if progress else 0
-            tail_start = start + last_block_start(body[start:])
-            self.progress[pk] = ReplyProgress(body, tail_start)
-            if progress and body.startswith(progress.body):
-                finished = body[start:tail_start]
-                tail, words = (body[tail_start:], "") if finished else ("", body[len(progress.body) :])
-                words_by_message[pk] = NewWords(len(progress.body), len(body), words, finished, tail)
+            if progress and message.body.startswith(progress.body) and pk not in self.retold_ids:
+                self.progress[pk], words_by_message[pk] = advance_reply(progress, message.body)
+            else:
+                self.progress[pk] = begin_reply(message.body)
         return words_by_message
 
     @cached_property

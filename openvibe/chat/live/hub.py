@@ -24,7 +24,8 @@ from django.db.models import Max, Min
 from openvibe.api.auth import LAST_USED_INTERVAL
 from openvibe.api.services import note_tokens_used
 from openvibe.base.models import Event
-from openvibe.chat.live.batch import EventBatch, LiveEvent, ReplyProgress, read_batch
+from openvibe.chat.live.batch import EventBatch, LiveEvent, read_batch
+from openvibe.chat.live.growing import ReplyProgress
 from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
 from openvibe.chat.live.typing import TYPING_CHANNEL, read_typing_note
 from openvibe.chat.live.viewers import ACCESS_KINDS, Viewer, refresh_viewers

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from django.utils import timezone
 
 from openvibe.chat.live.batch import EventBatch, LiveEvent, MessageFacts
+from openvibe.chat.live.growing import NewWords
 from openvibe.chat.live.typing import TypingNote
 from openvibe.chat.live.viewers import Viewer, is_muted, is_notified
 from openvibe.chat.models import Message, Thread
@@ -21,9 +22,9 @@ from openvibe.chat.web.presenters import (
     ListedMessage,
     decorate_messages,
     dive_chips,
+    is_draft_start,
     reacted_by,
     render_message,
-    render_safe_html,
     result_cards,
 )
 from openvibe.chat.web.thread_lists import thread_rows
@@ -108,13 +109,14 @@ class PageFrames:
     def _row(
         self, event: LiveEvent, message: Message, viewer: Viewer, personal: int, batch: EventBatch
     ) -> dict[str, object]:
-        words = batch.new_words.get(message.pk)
-        if words is None or message.pk in batch.retold_ids:
+        news = batch.new_words.get(message.pk)
+        if news is None:
             return {"html": self._html(event, message, viewer, personal, batch)}
-        place = {"at": message.seq, "from": words.start, "to": words.end}
-        if words.finished:
-            return {**place, "done": render_safe_html(words.finished), "tail": words.tail}
-        return {**place, "words": words.words}
+        place = {"at": message.seq, "from": news.start, "to": news.end}
+        if isinstance(news, NewWords):
+            return {**place, "words": news.words}
+        rendered = {name: value for name, value in news._asdict().items() if name not in ("start", "end")}
+        return {**place, **rendered, **({"draft": True} if is_draft_start(message.body) else {})}
 
     def _thread_row(self, event: LiveEvent, message: MessageFacts) -> str:
         """The thread's row in a list, as the post left it: only what all see alike, which the page takes from it."""

@@ -15,7 +15,6 @@ from django.forms.models import model_to_dict
 from django.template import Library
 from django.template.defaultfilters import filesizeformat, pluralize
 from django.utils import timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from openvibe.base.params import int_param
@@ -26,7 +25,7 @@ from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.llm.offline.drafts import ResultDraft, parse_draft, render_draft
 from openvibe.engines.serving.fragments import cached_html, render_cached, typed_key, with_csrf_token
-from openvibe.engines.text.markdown import last_block_start, render_markdown
+from openvibe.engines.text.markdown import render_growing, render_markdown
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import IMPORTED_KINDS, Workspace
@@ -240,8 +239,8 @@ def _rendered_parts(result: DiveResult | ResultDraft) -> dict[str, Any]:
     return {"headline": result.headline, **{name: tuple(map(render_safe_html, lists[name])) for name in lists}}
 
 
-def render_safe_html(text: str, handles: frozenset[str] = frozenset()) -> SafeString:
-    return SafeString(render_markdown(text, handles=handles))  # its HTML is sanitised
+def render_safe_html(text: str, handles: frozenset[str] = frozenset(), *, anchor: str = "") -> SafeString:
+    return SafeString(render_markdown(text, handles=handles, anchor=anchor))  # its HTML is sanitised
 
 
 GROUPING_INTERVAL = timedelta(minutes=5)
@@ -330,7 +329,9 @@ def message_row(row: ListedMessage, access: Access) -> MessageRow:
     handles = frozenset(mention["handle"] for mention in mentions) if mentions else NO_HANDLES
     return MessageRow(
         message=message,
-        html=render_unfinished(message.body) if is_writing else render_safe_html(_readable_body(message), handles),
+        html=render_unfinished(message.body)
+        if is_writing
+        else render_safe_html(_readable_body(message), handles, anchor=f"m{message.pk}"),
         extras=row.extras,
         starts_group=starts_day or row.is_first_new or not _continues_group(message, previous),
         starts_day=starts_day,
@@ -366,10 +367,17 @@ def _readable_body(message: Message) -> str:
 JSON_START = re.compile(r"\s*(```(json)?\s*)?\{")
 
 
+def is_draft_start(body: str) -> bool:
+    """Whether a reply that is being written begins as a draft in JSON does: for the form, not for people."""
+    return JSON_START.match(body) is not None
+
+
 def render_unfinished(body: str) -> SafeString:
-    """A reply that is being written: finished blocks as they will stay, the last one as plain words for now."""
-    start = last_block_start(body)
-    return format_html('{}<p class="words">{}</p>', render_safe_html(body[:start]), body[start:])
+    """A reply that is being written: finished blocks as they will stay, and the last one in an element of its own, as
+    far as it goes."""
+    growing = render_growing(body)
+    draft = " is-draft" if is_draft_start(body) else ""
+    return SafeString(f'{growing.done}<div class="tail{draft}">{growing.tail}</div>')  # its HTML is sanitised
 
 
 def _is_same_day(one: datetime, other: datetime) -> bool:

@@ -51,6 +51,39 @@ LANGUAGES = {name: name for name in _LEXERS} | {
 }
 """Names that people give a language, in lower case, and the lexer of each."""
 
+_LABELS = {
+    "css": "CSS",
+    "cpp": "C++",
+    "csharp": "C#",
+    "html": "HTML",
+    "http": "HTTP",
+    "ini": "INI",
+    "javascript": "JavaScript",
+    "json": "JSON",
+    "mermaid": "Mermaid",
+    "php": "PHP",
+    "pycon": "Python console",
+    "scss": "SCSS",
+    "sql": "SQL",
+    "tex": "TeX",
+    "latex": "LaTeX",
+    "toml": "TOML",
+    "typescript": "TypeScript",
+    "xml": "XML",
+    "yaml": "YAML",
+}
+"""How languages are written that are no ordinary names."""
+
+MAX_LABEL_CHARACTERS = 40
+
+
+def language_label(info: str) -> str:
+    """What a block of code is called: its language, as it is written or as somebody named it, `Code` without one."""
+    name = (info.split() or [""])[0][:MAX_LABEL_CHARACTERS]
+    language = LANGUAGES.get(name.lower(), "")
+    return _LABELS.get(language) or language.capitalize() or _LABELS.get(name.lower(), name) or "Code"
+
+
 CODE_CLASSES = frozenset({name for name in STANDARD_TYPES.values() if name} | {f"language-{name}" for name in _LEXERS})
 
 _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)

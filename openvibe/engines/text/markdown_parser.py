@@ -1,7 +1,7 @@
 """The Markdown parser: a text as tokens, with addresses as links, within limits. Pure: no Django, no database.
 
-Raw HTML is off, links and images are restricted while the text is still tokens. A step limit bounds the work one text
-may cause: the answer is always the same."""
+Raw HTML is off but for `<details>`, links and images are restricted while the text is still tokens. A step limit bounds
+the work one text may cause: the answer is always the same."""
 
 import re
 from collections.abc import Sequence
@@ -11,6 +11,12 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+
+from openvibe.engines.text.disclosures import add_disclosures
+from openvibe.engines.text.emoji_names import replace_emoji_names
+from openvibe.engines.text.formulas import add_formulas
+from openvibe.engines.text.inline_rules import InlineParser, keep_backslash
 
 _SAFE_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
 OWN_PAGES = frozenset({"/connect-model/"})
@@ -127,12 +133,16 @@ MAX_BLOCK_NESTING = 30
 MAX_INLINE_NESTING = 60
 
 
-def parse_markdown(body: str) -> list[Token] | None:
-    """Returns the tokens of a body, or None when it is too large, too deep or too costly to read."""
+def parse_markdown(body: str, *, is_growing: bool = False) -> list[Token] | None:
+    """Returns the tokens of a body, or None when it is too large, too deep or too costly to read.
+
+    Of a text that `is_growing`, footnotes stand where they are written, and marks of emphasis and code that its last
+    line opens are read as if it closed them.
+    """
     if len(body) > MAX_MARKDOWN_CHARACTERS or body.count("|") > MAX_TABLE_BARS:
         return None
     try:
-        tokens = PARSER.parse(replace_unencodable(body), {})
+        tokens = (_GROWING_PARSER if is_growing else PARSER).parse(replace_unencodable(body), {})
     except (StepLimitExceeded, RecursionError):
         return None
     return None if _is_nested_too_deeply(tokens) else tokens
@@ -157,19 +167,73 @@ def _is_nested_too_deeply(tokens: Sequence[Token]) -> bool:
 
 
 def _postprocess_tokens(state: StateCore) -> None:
-    for token in state.tokens:
+    for index, token in enumerate(state.tokens):
         if token.children:
+            if state.tokens[index - 2].type == "list_item_open" and state.tokens[index - 1].type == "paragraph_open":
+                _mark_task(token.children, state.tokens[index - 2])
             token.children = _link_urls_and_images(token.children)
+            _replace_emoji_names(token.children)
         style = str(token.attrs.pop("style", ""))
         if style.startswith("text-align:"):
             token.attrs["align"] = style.removeprefix("text-align:")
 
 
-def _build_parser() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": MAX_BLOCK_NESTING + 4})
+_TASK = re.compile(r"\[([ xX])\](?:[ \t]+|$)")
+
+
+def _mark_task(children: list[Token], item: Token) -> None:
+    """Puts a token of type `task`, an empty or a ticked box, where a list's item begins with `[ ]` or `[x]`."""
+    if children[0].type != "text" or (match := _TASK.match(children[0].content)) is None:
+        return
+    children[0].content = children[0].content[match.end() :]
+    children.insert(0, Token("task", "input", 0, content="☐ " if match[1] == " " else "☑ "))
+    item.attrs["class"] = "task"
+
+
+def _replace_emoji_names(children: Sequence[Token]) -> None:
+    for token in children:
+        if token.type == "text" and token.content.count(":") > 1 and "://" not in token.content:
+            token.content = replace_emoji_names(token.content)
+
+
+def _close_marks(state: StateCore) -> None:
+    """Closes what the last line opens: `**bold` is bold before the rest of it is there, and a mark with nothing after
+    it is not shown yet."""
+    inline = next((token for token in reversed(state.tokens) if token.type == "inline"), None)
+    if inline is None or not inline.content:
+        return
+    text = inline.content.rstrip()
+    mark = open_mark(text[text.rfind("\n") + 1 :])
+    if mark:
+        inline.content = text.removesuffix(mark) if text.endswith(mark) else text + mark
+
+
+_CODE = re.compile(r"`[^`]*`")
+
+
+def open_mark(line: str) -> str:
+    """The mark of code or of strong emphasis that a line opens and does not close; empty without one."""
+    if line.count("`") % 2:
+        return "`"
+    words = _CODE.sub("", line)
+    return "**" if words.count("**") % 2 and not words[words.rfind("**") + 2 :][:1].isspace() else ""
+
+
+def _build_parser(*, is_growing: bool = False) -> MarkdownIt:
+    options = {"html": False, "breaks": True, "maxNesting": MAX_BLOCK_NESTING + 4}
+    markdown = MarkdownIt("commonmark", options)
+    markdown.inline = InlineParser()
+    markdown.configure("commonmark", options)
     markdown.enable(["table", "strikethrough"])
     markdown.disable(["html_inline", "html_block"])
     markdown.validateLink = is_safe_link  # type: ignore[method-assign]  # how the library takes it
+    add_disclosures(markdown)
+    add_formulas(markdown)
+    markdown.inline.ruler.before("escape", "backslash", keep_backslash)
+    if is_growing:
+        markdown.core.ruler.before("inline", "close_marks", _close_marks)
+    else:
+        footnote_plugin(markdown, inline=False)  # `^[…]` is text: what is raised, in mathematics
     markdown.core.ruler.before("normalize", "reset_steps", _reset_steps)
     markdown.block.ruler.before("table", "count_steps", _count_block_step, {"alt": []})
     markdown.inline.ruler.before("text", "count_steps", _count_inline_step)
@@ -179,3 +243,4 @@ def _build_parser() -> MarkdownIt:
 
 
 PARSER = _build_parser()
+_GROWING_PARSER = _build_parser(is_growing=True)

@@ -146,7 +146,7 @@ def test_pages_hear_of_each_step_with_the_words_that_came_meanwhile(ana: Member,
 
     position = Event.objects.latest("pk").pk
     Message.objects.filter(pk=reply.pk).update(body="In March")
-    assert told_since(position, progress)[0]["words"] == " March"
+    assert told_since(position, progress)[0]["html"] == " March</p>\n"
 
     position = Event.objects.latest("pk").pk
     Message.objects.filter(pk=reply.pk).update(body="In March, before")

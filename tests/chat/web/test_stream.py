@@ -238,7 +238,7 @@ def without_form_keys(html: str) -> str:
     return re.sub(r'(name="csrfmiddlewaretoken" value=")[^"]*', r"\1", html).strip()
 
 
-def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
+def test_a_reply_that_is_written_sends_its_blocks_as_they_come_and_what_differs_in_the_last(
     ana: Member, thread: Thread, path: str, signed_in: SignedIn
 ) -> None:
     vibe = make_agent(ana, "vibe", channel=thread.channel)
@@ -246,20 +246,22 @@ def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
         say(thread, ana, "when?")
         assert "when?" in shown(reader)["html"]  # it is live
         reply = create_reply(thread=thread, author=vibe.participant, client_id="run:1")
-        assert 'data-length="0"' in shown(reader)["html"]
+        assert 'data-length="0" data-rendered="0"' in shown(reader)["html"]
         frames = []
-        for body in ("Prune **in**", "Prune **in** March.\n\n- with", "Prune **in** March.\n\n- with care"):
+        for body in ("Prune **in", "Prune **in** March.\n\n- with", "Prune **in** March.\n\n- with care"):
             Message.objects.filter(pk=reply.pk).update(body=body)
             frames.append({name: value for name, value in shown(reader).items() if name not in ("channel", "thread")})
         with transaction.atomic():
             finish_reply(reply=reply, body=body, state=Message.State.COMPLETE)
         final = shown(reader)
 
-    ids = {"kind": "message_changed", "message": reply.pk}
+    ids = {"kind": "message_changed", "message": reply.pk, "at": 2}
     assert frames == [
-        {**ids, "at": 2, "from": 0, "to": 12, "words": "Prune **in**"},
-        {**ids, "at": 2, "from": 12, "to": 27, "done": "<p>Prune <strong>in</strong> March.</p>\n", "tail": "- with"},
-        {**ids, "at": 2, "from": 27, "to": 32, "words": " care"},
+        {**ids, "from": 0, "to": 10, "base": 0, "done": "", "was": 0, "kept": 0}
+        | {"html": "<p>Prune <strong>in</strong></p>\n"},
+        {**ids, "from": 10, "to": 27, "base": 10, "done": "<p>Prune <strong>in</strong> March.</p>\n", "was": 33}
+        | {"kept": 0, "html": "<ul>\n<li>with</li>\n</ul>\n"},
+        {**ids, "from": 27, "to": 32, "base": 27, "done": "", "was": 25, "kept": 13, "html": " care</li>\n</ul>\n"},
     ]
     assert "<li>with care</li>" in final["html"]
 

@@ -1,3 +1,4 @@
+import re
 import time
 from html.parser import HTMLParser
 from itertools import count
@@ -15,8 +16,19 @@ from tests.examples import examples
 _ALLOWED = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
     *("ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
+    *("div", "figure", "figcaption", "button", "input", "details", "summary", "section", "sup"),
+    *("math", "semantics", "annotation", "mrow", "mi", "mo", "mn", "mtext", "mspace", "msup", "msub", "msubsup"),
+    *("mover", "munder", "munderover", "mfrac", "msqrt", "mroot", "mtable", "mtr", "mtd", "menclose", "mpadded"),
+    *("mstyle", "mphantom", "mmultiscripts", "mprescripts", "ms", "merror"),
 }
-_ATTRIBUTES = {"href", "title", "rel", "target", "class", "align", "start", "tabindex"}
+_ATTRIBUTES = {
+    *("href", "title", "rel", "target", "class", "align", "start", "tabindex", "id", "dir", "open", "aria-label"),
+    *("type", "checked", "disabled", "data-code", "aria-pressed", "aria-expanded"),
+    *("display", "encoding", "lspace", "rspace", "stretchy", "symmetric", "fence", "form", "separator", "width"),
+    *("movablelimits", "largeop", "accent", "accentunder", "linethickness", "mathvariant", "notation", "minsize"),
+    *("maxsize", "height", "depth", "voffset", "displaystyle", "scriptlevel", "columnspan", "rowspan"),
+}
+_NOTE_ADDRESS = re.compile(r"#fn(ref)?-[0-9a-f]+-[0-9-]+")
 
 _ALERTS = ("alert(1)", "alert`1`", "fetch('//evil.example')")
 _TEMPLATES = (
@@ -83,8 +95,15 @@ class _Reader(HTMLParser):
         for name, value in attrs:
             if name not in _ATTRIBUTES:
                 self.unsafe.append(f"{tag} {name}={value}")
-            if name == "href" and urlsplit(value or "").scheme not in {"http", "https", "mailto"}:
+            is_address = urlsplit(value or "").scheme in {"http", "https", "mailto"} or _NOTE_ADDRESS.fullmatch(
+                value or ""
+            )
+            if name == "href" and not is_address:
                 self.unsafe.append(f"href {value}")
+            if (tag, name) == ("input", "type") and value != "checkbox":
+                self.unsafe.append(f"input {value}")
+            if (tag, name) == ("button", "type") and value != "button":
+                self.unsafe.append(f"button {value}")
 
     def handle_comment(self, data: str) -> None:
         self.unsafe.append("comment")

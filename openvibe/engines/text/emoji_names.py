@@ -39,7 +39,7 @@ def emoji_of_name(name: str, tone: str = "") -> str:
 
 
 def _find(name: str) -> str:
-    import emoji as catalogue  # 7 MB: only in processes that import
+    import emoji as catalogue  # 7 MB: only in processes that meet a name
 
     if match := re.fullmatch(r"flag-([a-z]{2})", name):
         return "".join(chr(0x1F1E6 + ord(letter) - ord("a")) for letter in match[1])
