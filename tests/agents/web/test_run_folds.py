@@ -12,7 +12,8 @@ from agents.runs.step_words import call_words, reported_words, seconds_words
 from agents.runs.thoughts import emit_step
 from agents.web.run_cards import RunCard, runs_by_message
 from openvibe.base.models import Event
-from openvibe.chat.live.batch import EventRow, ReplyProgress, make_batch
+from openvibe.chat.live.batch import EventRow, make_batch
+from openvibe.chat.live.growing import ReplyProgress
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.web.live import PageFrames
