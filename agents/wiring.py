@@ -26,6 +26,7 @@ from agents.statistics.knowledge_uses import recent_entry_uses
 from agents.tools.mcp_servers.tools import allowed_tools
 from agents.tools.results import tool_result
 from agents.tools.toolbox import EXTRA_TOOLS
+from agents.web.person_card import agent_facts
 from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES
 from memory.wiring import (
@@ -49,6 +50,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.wiring import (
     FIRST_STEPS,
     MESSAGE_DECORATORS,
+    PERSON_EXTRAS,
     QUESTION_IDEAS,
     QUOTE_KINDS,
     REPLY_DENIED_REASONS,
@@ -76,6 +78,7 @@ def wire() -> None:
     PROMPT_CHECK.add(check_agent)
     TOKENS_LEFT.add(tokens_left)
     MESSAGE_DECORATORS.add(runs_by_message)
+    PERSON_EXTRAS.add(agent_facts)
     FIRST_STEPS.add(list_first_steps)
     QUESTION_IDEAS.add(sample_questions)
     REPLY_DENIED_REASONS.add(dive_denied_reasons)

@@ -8,6 +8,7 @@ import * as panel from "./panel.js";
 import * as keys from "./keys.js";
 import * as commandPalette from "./command_palette.js";
 import * as previews from "./previews.js";
+import * as card from "./card.js";
 import { enlarge } from "./images.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -128,4 +129,4 @@ function beginAtProblem() {
 }
 
 beginAtProblem();
-[feed, composer, panel, keys, commandPalette, live, previews].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live, previews, card].forEach((part) => part.start());

@@ -34,6 +34,7 @@ from openvibe.chat.models.participants import (
 )
 from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
 from openvibe.chat.models.saved_message import SavedMessage
+from openvibe.chat.models.sidebar import MAX_FAVOURITES, Favourite, SidebarOrder, SidebarSection, SidebarSettings
 from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
 from openvibe.chat.models.visibility import (
     Visibility,
@@ -57,6 +58,7 @@ __all__ = [
     "MAX_DESCRIPTION",
     "MAX_EMOJI_CODE_POINTS",
     "MAX_EMOJI_OF_MESSAGE",
+    "MAX_FAVOURITES",
     "MAX_IMAGE_BYTES",
     "MAX_IMAGE_PIXELS",
     "MAX_IMAGE_SIDE",
@@ -74,6 +76,7 @@ __all__ = [
     "DiveResult",
     "Draft",
     "Erasure",
+    "Favourite",
     "Image",
     "ImportNotesSeen",
     "MailedMention",
@@ -88,6 +91,9 @@ __all__ = [
     "Reaction",
     "ReadMarker",
     "SavedMessage",
+    "SidebarOrder",
+    "SidebarSection",
+    "SidebarSettings",
     "StoredFile",
     "Thread",
     "Visibility",

@@ -15,6 +15,15 @@ from openvibe.chat.models import (
 )
 from openvibe.chat.pages import Piece, bearing_pieces, page_word, paged_text
 from openvibe.chat.queries.at_work import AtWork, read_at_work
+from openvibe.chat.queries.browse import (
+    BROWSED,
+    Browsed,
+    SidebarChoices,
+    SidebarPlace,
+    access_sidebar_place,
+    browse_channels,
+    read_sidebar_choices,
+)
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
     HIT_END,
@@ -50,6 +59,7 @@ from openvibe.chat.queries.hints import agents_by_hint, threads_by_hint
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
+from openvibe.chat.queries.people import PersonCard, access_person
 from openvibe.chat.queries.people_messages import MessageSaid, count_said_since, has_deleted, said_messages, said_since
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
@@ -79,6 +89,7 @@ from openvibe.chat.search.workspace import best_messages
 
 __all__ = [
     "ATTACHMENT_FIELDS",
+    "BROWSED",
     "EXPORT_TYPES",
     "HIT_END",
     "HIT_START",
@@ -87,20 +98,24 @@ __all__ = [
     "AccessQuery",
     "AgentDraft",
     "AtWork",
+    "Browsed",
     "ImportNote",
     "MessageHit",
     "MessageQuery",
     "MessageQuotes",
     "MessageSaid",
     "NamedAgent",
+    "PersonCard",
     "Piece",
     "QuoteView",
     "ScopedInstructions",
     "Show",
     "Sidebar",
     "SidebarChannel",
+    "SidebarChoices",
     "SidebarDirect",
     "SidebarParticipant",
+    "SidebarPlace",
     "SidebarWorkspace",
     "ThreadItem",
     "ThreadList",
@@ -112,14 +127,17 @@ __all__ = [
     "access_image",
     "access_message",
     "access_original",
+    "access_person",
     "access_quotes",
     "access_recipient",
+    "access_sidebar_place",
     "access_thread",
     "agents_by_hint",
     "agents_with_access",
     "attachments_of_thread",
     "bearing_pieces",
     "best_messages",
+    "browse_channels",
     "chosen_notification_level",
     "count_said_since",
     "cut_excerpt",
@@ -160,6 +178,7 @@ __all__ = [
     "read_channel_unread",
     "read_link_previews",
     "read_sidebar",
+    "read_sidebar_choices",
     "read_surroundings",
     "said_messages",
     "said_since",
