@@ -1,5 +1,5 @@
 // Cards: who somebody is, and what there is to do with a place of the sidebar. A link to a card is one to a page of its
-// own; here it opens over the page, and the keyboard goes back to where it was. Forms of the sidebar are sent from here.
+// own, or names the card in `data-card` where its own page says more; here it opens over the page, and the keyboard goes back to where it was. Forms of the sidebar are sent from here.
 
 import { all, body, getFragment, one, refocus, sends } from "./page.js";
 import { showSidebar } from "./live.js";
@@ -9,12 +9,12 @@ let opener = null; // the link that the open card came from
 let asked = null; // the address asked for last
 
 async function open(link) {
-  const href = link.getAttribute("href");
+  const href = link.dataset.card || link.getAttribute("href");
   asked = href;
   const from = dialog.contains(link) ? opener : link;
   const response = await getFragment(href).catch(() => null);
   if (asked !== href) return;
-  if (!response?.ok) return location.assign(href);
+  if (!response?.ok) return location.assign(link.href);
   dialog.innerHTML = await response.text();
   opener = from;
   if (!dialog.open) dialog.showModal();

@@ -129,8 +129,8 @@ ROWS = {
     "PUT api-channel-favourite": Row("channels/{channel}/favourite/", "channel", 204, NOT_AGENTS),
     "DELETE api-channel-favourite": Row("channels/{channel}/favourite/", "channel", 204, NOT_AGENTS),
     # A thread of a channel is none of direct messages.
-    "PUT api-direct-favourite": Row("direct-messages/{thread}/favourite/", "thread", 404),
-    "DELETE api-direct-favourite": Row("direct-messages/{thread}/favourite/", "thread", 404),
+    "PUT api-direct-favourite": Row("threads/{thread}/favourite/", "thread", 404),
+    "DELETE api-direct-favourite": Row("threads/{thread}/favourite/", "thread", 404),
     "PUT api-channel-membership": Row("channels/{channel}/membership/", "channel", 204, MEMBERS_ONLY),
     "DELETE api-channel-membership": Row("channels/{channel}/membership/", "channel", 204),
     "GET api-saved": Row("saved/", but=NOT_AGENTS),

@@ -165,7 +165,10 @@ class _Sections:
         return self.channel.pk if self.channel else None
 
     def by_name(self) -> dict[str, Section]:
-        favourites = [*self._channels(is_favourite=True), *self._direct(is_favourite=True)]
+        favourites: list[SidebarChannel | SidebarDirect] = [
+            *self._channels(is_favourite=True),
+            *self._direct(is_favourite=True),
+        ]
         unread_count = self.shell.sidebar.direct_count
         return {
             "favourites": self._section(SidebarSection.FAVOURITES, self._links(favourites)),
@@ -221,7 +224,7 @@ class _Sections:
     def _agents(self) -> SafeString:
         shell = self.shell
         rows = (
-            {"slug": shell.request.workspace.slug, "agent": agent}
+            {"slug": shell.request.workspace.slug, "agent": agent, "here": shell.here}
             for agent in shell.sidebar.agents
             if self._shows(SidebarSection.AGENTS, is_new=bool(agent.replies), pk=None)
         )

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from openvibe.base.problems import Problem
+from openvibe.base.problems import Problem, Refused
 from openvibe.chat import services
 from openvibe.chat.models import reread_visibility, sees_channel
 from openvibe.chat.queries import SidebarPlace, access_sidebar_place
@@ -106,9 +106,10 @@ def _leave(request: WorkspaceRequest, place: SidebarPlace) -> str:
 
 
 def _check_channel(place: SidebarPlace) -> None:
-    """Raises Problem for direct messages, which nobody joins or leaves."""
+    """Raises Refused for direct messages, which nobody joins or leaves."""
     if place.thread:
-        raise Problem("Direct messages are between two: nobody joins or leaves them. Mute them instead.", code="direct")
+        sentence = "Direct messages are between two: nobody joins or leaves them. Mute them instead."
+        raise Refused(sentence, code="is_direct")
 
 
 ACTIONS: Mapping[str, Callable[[WorkspaceRequest, SidebarPlace], str]] = {
