@@ -8,8 +8,7 @@ from django.views.decorators.http import require_http_methods
 from agents.web.access import access_agent, check_may
 from openvibe.base.problems import Problem
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
-from openvibe.workspaces.pictures import posted_picture
-from openvibe.workspaces.services import remove_picture, save_picture
+from openvibe.workspaces.services import remove_picture, upload_picture
 
 
 @workspace_view
@@ -24,7 +23,7 @@ def agent_picture(request: WorkspaceRequest, handle: str) -> HttpResponse:
                 remove_picture(participant=agent.participant)
                 messages.success(request, "Its picture is gone. Its initial is shown instead.")
             else:
-                save_picture(participant=agent.participant, content=posted_picture(request))
+                upload_picture(participant=agent.participant, upload=request.FILES.get("picture"))
                 messages.success(request, "Its picture is saved.")
             return redirect("agent-picture", request.workspace.slug, handle)
         except Problem as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from io import BytesIO
 
-from django.http import HttpRequest
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from openvibe.base.images import DECODING
@@ -51,14 +50,6 @@ def make_picture(data: bytes) -> bytes:
     output = BytesIO()
     plain.save(output, "WEBP", quality=_QUALITY, method=4)
     return output.getvalue()
-
-
-def posted_picture(request: HttpRequest) -> bytes:
-    """The `picture` that a form sent, as `make_picture` gives it. Raises Problem."""
-    upload = request.FILES.get("picture")
-    if upload is None:
-        raise Problem("Choose a picture first: a PNG, JPEG or WebP file.", field="picture")
-    return make_picture(upload.read(MAX_UPLOAD_BYTES + 1))
 
 
 def _picture_problem(code: str, sentence: str) -> Problem:

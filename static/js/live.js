@@ -130,17 +130,21 @@ function showCount(number, count) {
   number.firstChild.data = countText(count);
 }
 
-/** A list that has what is unread first, after something changed in it; not under the keyboard. */
-function reorder(list) {
-  if (!list || list.contains(document.activeElement)) return;
-  const weight = (row) => {
-    const link = one(".nav-item", row);
-    return (countOf(link) > 0 ? 2 : 0) + (link.classList.contains("is-unread") ? 1 : 0);
-  };
-  const name = (row) => one(".clip", row).textContent;
-  const byName = (a, b) => (name(a) < name(b) ? -1 : 1);
-  list.append(...[...list.children].sort((a, b) => weight(b) - weight(a) || byName(a, b)));
+/** What stands first in a list of the sidebar that has what is unread first; then by name. */
+function weightOf(row) {
+  const link = one(".nav-item", row);
+  return (countOf(link) > 0 ? 2 : 0) + (link.classList.contains("is-unread") ? 1 : 0);
 }
+const nameOf = (row) => one(".clip", row).textContent;
+const inOrder = (a, b) => weightOf(b) - weightOf(a) || (nameOf(a) < nameOf(b) ? -1 : 1);
+
+/** Such a list, after something changed in it; not under the keyboard. */
+function reorder(list) {
+  if (list && !list.contains(document.activeElement)) list.append(...[...list.children].toSorted(inOrder));
+}
+
+const isDirect = (link) => link.dataset.direct !== undefined;
+const sumOf = (links) => links.reduce((sum, each) => sum + countOf(each), 0);
 
 /** A channel has something new, or was read. */
 function markChannel(id, isUnread, count) {
@@ -148,8 +152,6 @@ function markChannel(id, isUnread, count) {
   if (!link) return;
   mark(link, isUnread, count);
   reorder(link.closest("[data-order='unread']"));
-  const isDirect = (each) => each.dataset.direct !== undefined;
-  const sumOf = (links) => links.reduce((sum, each) => sum + countOf(each), 0);
   const mentions = sumOf(channels().filter((each) => !isDirect(each)));
   const direct = sumOf(channels().filter(isDirect));
   all("[data-direct-count] .count").forEach((number) => showCount(number, direct));
@@ -165,7 +167,7 @@ function onPosted(event) {
   if (!link) return sidebarSoon();  // the first that was said between these two
   if (event.mine || isRead) return;
   const isUnread = !event.muted || link.classList.contains("is-unread");
-  const counts = event.named || (link.dataset.direct !== undefined && !event.muted); // a direct message counts by itself
+  const counts = event.named || (isDirect(link) && !event.muted); // a direct message counts by itself
   markChannel(event.channel, isUnread, countOf(link) + (counts ? 1 : 0));
 }
 
