@@ -21,7 +21,7 @@ ROLES = {
 @workspace_view
 @require_safe
 def person(request: WorkspaceRequest, handle: str) -> HttpResponse:
-    """Who somebody is: for htmx the card alone."""
+    """The page of who somebody is; for htmx the card alone."""
     card = access_person(request.access, handle)
     member = getattr(card.who, "member", None)
     context = {

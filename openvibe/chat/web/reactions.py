@@ -58,7 +58,7 @@ def _render_reactions(request: WorkspaceRequest, message: Message, *, status: in
 
 
 def _reactors(message: Message) -> dict[str, list[Participant]]:
-    """Who put each emoji there, in the order they did; of all of them the first MAX_REACTORS. One query."""
+    """The people who put each emoji there, in the order they did; of all of them the first MAX_REACTORS. One query."""
     reactors: dict[str, list[Participant]] = {}
     rows = Reaction.objects.filter(message=message).select_related("participant").order_by("id")
     for reaction in rows[:MAX_REACTORS]:
