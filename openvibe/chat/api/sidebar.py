@@ -31,7 +31,7 @@ class SidebarOut(serializers.Serializer[Any]):
 
 
 class SidebarIn(serializers.Serializer[Any]):
-    order = ChoiceField(choices=SidebarOrder.choices, required=False)
+    order = ChoiceField(choices=SidebarOrder.choices, required=False, help_text="How channels are ordered from now on.")
     folded = serializers.ListField(
         child=ChoiceField(choices=SidebarSection.choices),
         required=False,
