@@ -18,8 +18,8 @@ from openvibe.workspaces.queries import is_here
 
 @dataclass(frozen=True)
 class PersonCard:
-    """What a card says of somebody. `local_time` is a person's who chose a time zone, else None; `is_known`: active, and known
-    to the asker, who may write to them unless they are her own."""
+    """What a card says of somebody. `local_time` is a person's who chose a time zone, else None; `is_known`: active,
+    and known to the asker, who may write to them unless they are her own."""
 
     who: Participant
     is_here: bool

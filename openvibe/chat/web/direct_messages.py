@@ -24,8 +24,8 @@ MAX_OFFERED_RECIPIENTS = 50
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def direct_message(request: WorkspaceRequest) -> HttpResponse:
-    """The page of whom to write to; with `?to=` the conversation with them, where there is none yet an empty one with its composer.
-    POST sends `body` to `to`; the same `client_id` twice is one message."""
+    """The page of whom to write to; with `?to=` the conversation with them, where there is none yet an empty one with
+    its composer. POST sends `body` to `to`; the same `client_id` twice is one message."""
     slug, sent = request.workspace.slug, request.POST if request.method == "POST" else None
     to = int_param(request.GET if sent is None else sent, "to")
     if sent is not None:
