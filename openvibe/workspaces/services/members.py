@@ -3,6 +3,7 @@ page open."""
 
 from collections.abc import Collection
 from datetime import MAXYEAR, datetime, time
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
@@ -272,7 +273,7 @@ def save_picture(*, participant: Participant, content: bytes) -> None:
     emit("members_changed", workspace_id=participant.workspace_id)
 
 
-def upload_picture(*, participant: Participant, upload: UploadedFile | None) -> None:
+def upload_picture(*, participant: Participant, upload: UploadedFile[Any] | None) -> None:
     """Makes a picture of the file that a form sent, and saves it. Raises Problem for no file, and for one that is no
     picture."""
     if upload is None:
