@@ -1,6 +1,8 @@
 """Adds, changes and removes members: their handles, roles, own settings, hours and pictures; notes who has a
 page open."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from datetime import MAXYEAR, datetime, time
 from typing import Any
