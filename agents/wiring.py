@@ -28,6 +28,7 @@ from agents.tools.channel_tools import answered_channels, list_tool_choices
 from agents.tools.mcp_servers.tools import allowed_tools
 from agents.tools.results import tool_result
 from agents.tools.toolbox import EXTRA_TOOLS
+from agents.web.person_card import agent_facts
 from agents.web.run_cards import runs_by_message
 from knowledge.queries import ENTRY_USES
 from memory.wiring import (
@@ -52,6 +53,7 @@ from openvibe.chat.wiring import (
     ANSWERED_CHANNELS,
     FIRST_STEPS,
     MESSAGE_DECORATORS,
+    PERSON_EXTRAS,
     QUESTION_IDEAS,
     QUOTE_KINDS,
     REPLY_DENIED_REASONS,
@@ -78,6 +80,7 @@ def wire() -> None:
     PROMPT_CHECK.add(check_agent)
     TOKENS_LEFT.add(tokens_left)
     MESSAGE_DECORATORS.add(runs_by_message)
+    PERSON_EXTRAS.add(agent_facts)
     FIRST_STEPS.add(list_first_steps)
     QUESTION_IDEAS.add(sample_questions)
     REPLY_DENIED_REASONS.add(dive_denied_reasons)

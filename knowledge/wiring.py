@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -26,6 +27,7 @@ from openvibe.chat.wiring import (
     INBOX_NOTES,
     LINK_KINDS,
     MESSAGE_DECORATORS,
+    PERSON_EXTRAS,
     PERSONAL_MESSAGE_VIEWS,
     PLACE_SOURCES,
     QUOTE_KINDS,
@@ -46,6 +48,7 @@ from openvibe.workspaces.models import Participant
 
 MAX_INBOX_NOTES = 5  # the newest, beside the way to all there is to review
 MAX_SIDEBAR_COUNT = 100
+MAX_CARD_PINS = 3
 PREVIEW_CHARACTERS = 160
 _NOTICE_TEXTS = {
     "expired": "expired. Renew it, or let it go.",
@@ -62,6 +65,7 @@ def wire() -> None:
     MESSAGE_DECORATORS.add(pins_by_message)
     PERSONAL_MESSAGE_VIEWS.add(pin_keepers)
     SIDEBAR_EXTRAS.add(sidebar_counts)
+    PERSON_EXTRAS.add(latest_pins)
     INBOX_NOTES.add(inbox_notes)
     PLACE_SOURCES.add(entry_places)
     LINK_KINDS.add(LinkKind("knowledge", entry_previews))
@@ -127,6 +131,25 @@ def _waiting_ids(access: Access) -> QuerySet[Any, Any]:
     queues = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
     ids = [ArraySubquery(rows.order_by().values("pk")[: MAX_SIDEBAR_COUNT + 1]) for rows in queues]
     return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
+
+
+@dataclass(frozen=True)
+class LatestPin:
+    """An entry that somebody wrote or pinned."""
+
+    pk: int
+    topic: str
+    at: datetime
+
+
+def latest_pins(who: Participant, access: Access) -> dict[str, object]:
+    """`pins`: the newest MAX_CARD_PINS entries in use that somebody pinned or wrote and the asker may read. One query,
+    none for askers without knowledge."""
+    if access.knowledge == "none":
+        return {"pins": ()}
+    entries = Entry.objects.visible_to(access).filter(author=who, status=Entry.Status.ACTIVE)
+    rows = entries.order_by("-id").values_list("pk", "topic", "created_at")[:MAX_CARD_PINS]
+    return {"pins": [LatestPin(*row) for row in rows]}
 
 
 def entry_previews(access: Access, ids: Sequence[int]) -> dict[int, LinkPreview]:

@@ -4,6 +4,7 @@ from django.urls import path
 
 from agents.web import (
     agent_page,
+    agent_picture,
     agent_settings,
     agent_tools,
     connect_agent,
@@ -53,6 +54,7 @@ urlpatterns = [
     path("new-agent/", new_agent.agent_create, name="agent-new"),
     path("connect-agent/", connect_agent.connect_agent, name="agent-connect-new"),
     path("agents/<slug:handle>/connect/", connect_agent.agent_connect, name="agent-connect"),
+    path("agents/<slug:handle>/picture/", agent_picture.agent_picture, name="agent-picture"),
     path("agents/<slug:handle>/settings/", agent_settings.agent_settings, name="agent-settings"),
     path("agents/<slug:handle>/tools/", agent_tools.agent_tools, name="agent-tools"),
     path("agents/<slug:handle>/rules/<int:rule_id>/delete/", agent_tools.rule_delete, name="call-rule-delete"),

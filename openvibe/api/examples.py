@@ -84,6 +84,7 @@ BODIES: Final[dict[str, Any]] = {
         "body": "Ana's roses were pruned in March for five years, and bloomed each time.",
         "questions": ["What of the climbers in the shade?"],
     },
+    "sidebar_update": {"order": "unread", "folded": ["people"]},
     "do_not_disturb_update": {"start": "22:00", "end": "07:00", "time_zone": "Europe/Berlin"},
     "join_create": {"code": "7K3M-QX2P-9RTD", "host": "reed-laptop", "command": "claude", "client": "0.1.0"},
     "feedback_create": {"message": 345, "verdict": "down", "text": "Name the month.", "tags": ["not_useful"]},

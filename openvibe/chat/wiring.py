@@ -81,6 +81,12 @@ it shows the same."""
 SIDEBAR_EXTRAS: Register[Callable[[Access], Mapping[str, object]]] = Register("openvibe.chat.wiring.SIDEBAR_EXTRAS")
 """What the sidebar shows besides channels and people, by names that its template reads."""
 
+PERSON_EXTRAS: Register[Callable[[Participant, Access], Mapping[str, object]]] = Register(
+    "openvibe.chat.wiring.PERSON_EXTRAS"
+)
+"""What the card of a person or an agent shows to somebody besides who it is, by names that its template reads. A
+constant number of queries."""
+
 PENDING_DECISIONS: Register[Callable[[Thread], int]] = Register("openvibe.chat.wiring.PENDING_DECISIONS")
 """How many decisions of people are waited for in a thread, for the head of its page."""
 

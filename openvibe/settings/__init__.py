@@ -178,6 +178,7 @@ TEMPLATES = [
                 "agents": "agents.web.filters",
                 "conversation": "openvibe.chat.web.presenters",
                 "fragments": "openvibe.engines.serving.fragments",
+                "names": "openvibe.workspaces.web.names",
                 "shell": "openvibe.chat.web.shell",
             },
         },

@@ -34,8 +34,23 @@ SECRET_INPUTS = re.compile(r"pass|token|key|secret|code|credential", re.IGNORECA
 """The words in names of forms' fields that are never shown again, whatever goes wrong."""
 HIDDEN_INPUTS = frozenset(
     (
-        *("next", "from", "on", "of", "do", "kind", "ref", "seq", "client_id", "based_on", "version", "number", "seen"),
-        *("draft_version", "q", "page", "versions", "invitations", "listed", "first", "second"),
+        *(
+            "next",
+            "from",
+            "to",
+            "on",
+            "of",
+            "do",
+            "kind",
+            "ref",
+            "seq",
+            "client_id",
+            "based_on",
+            "version",
+            "number",
+            "seen",
+        ),
+        *("to", "draft_version", "q", "page", "versions", "invitations", "listed", "first", "second"),
         *("workspace", "channel", "thread", "message", "participant", "agent", "session", "keep"),
         *("plugin", "settings", "local", "action", "_selected_action", "adaptation", "offered_by", "on_question"),
         *("window_told", "list", "browser"),

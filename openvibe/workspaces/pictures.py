@@ -1,4 +1,4 @@
-"""Pictures of people: whatever was uploaded, decoded and encoded anew, so that nothing of the file itself is kept."""
+"""Pictures of people and agents: what was uploaded, decoded and encoded anew: nothing of the file itself is kept."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ const KINDS = [
   [/\/c\/(\d+)\/$/, "c", "i-hash", "Channel"],
   [/\/knowledge\/(\d+)\/$/, "k", "i-book", "Knowledge"],
   [/\/agents\/([a-z0-9-]+)\/$/, "a", "i-agent", "Agent"],
-  [/\/(?:members\/\?person=\d+#p-|direct\/\?to=)(\d+)$/, "p", "i-people", "Person"],
+  [/\/people\/([a-z0-9_-]+)\/$/, "p", "i-people", "Person"],
 ];
 
 function kindOf(href) {

@@ -2,7 +2,7 @@
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { draftSoon, draftsSaved, draftVersion, keepRest, withdraw } from "./drafts.js";
-import { all, body, elements, getFragment, one, oneAtATime, post, settled, TRY_AGAIN } from "./page.js";
+import { all, body, elements, getFragment, one, oneAtATime, post, sends, settled, TRY_AGAIN } from "./page.js";
 import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
 import { adopt, AWAY, forgetLetter, isRefused, isStale, keepLetter, lookUp, onSentElsewhere, sendRest } from "./outbox.js";
 import { leadBack } from "./rows.js";
@@ -348,7 +348,6 @@ async function showPreview() {
 const previewSoon = settled(showPreview, 500);
 
 // --- keys ---------------------------------------------------------------------------------------------------
-const sends = (event) => event.key === "Enter" && !event.isComposing && (body.dataset.enterSends === "on" ? !event.shiftKey : event.ctrlKey || event.metaKey);
 
 function onKey(event) {
   if (onNameKey(event)) return;

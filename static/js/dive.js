@@ -2,7 +2,7 @@
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { draftsSaved, draftVersion, keepRest, succeed } from "./drafts.js";
-import { all, body, elements, focusWithin, getElements, one, oneAtATime, post, replace, settled, workspace } from "./page.js";
+import { all, body, elements, focusWithin, getElements, one, oneAtATime, post, replace, sends, settled, workspace } from "./page.js";
 import { close as closePanel } from "./panel.js";
 import { addWords } from "./growing.js";
 import { insertPage, isInHand, pageLoads, place, rowsOf, seqOf } from "./rows.js";
@@ -208,7 +208,6 @@ function endSending(form, field, id) {
   keepRest(field);
 }
 
-const sends = (event) => event.key === "Enter" && !event.isComposing && (body.dataset.enterSends === "on" ? !event.shiftKey : event.ctrlKey || event.metaKey);
 
 // --- what is shown ------------------------------------------------------------------------------------------
 let seen = null;

@@ -24,19 +24,25 @@ const refreshSidebar = oneAtATime(async () => {
     return;
   }
   if (before !== marked) return sidebarSoon();
+  showSidebar(html);
+});
+const sidebarSoon = spread(refreshSidebar, 400, 5000);
+
+/** The sidebar as the server shows it now: what is marked as open stays so, and who was in it stays where they were. */
+export function showSidebar(html) {
   const sidebar = one("#sidebar");
   if (!sidebar) return; // the session ended meanwhile
   const current = one("[aria-current='page']", sidebar)?.getAttribute("href");
   const held = sidebar.contains(document.activeElement) ? document.activeElement : null;
   sidebar.innerHTML = html;
+  marked += 1;
   all(".nav-item", sidebar).forEach((item) => {
     const href = item.getAttribute("href");
     if (href === current) item.setAttribute("aria-current", "page");
     else item.removeAttribute("aria-current");
   });
   if (held) refocus(held, sidebar);
-});
-const sidebarSoon = spread(refreshSidebar, 400, 5000);
+}
 
 /** Who works where is fetched by itself, and by pages that somebody looks at: answers begin and end all the time. */
 const refreshWork = oneAtATime(async () => {
@@ -116,18 +122,39 @@ function mark(row, isUnread, count = 0) {
   marked += 1;
   row.classList.toggle("is-unread", isUnread);
   all("[data-news]", row).forEach((words) => { words.hidden = !isUnread; });
-  all(".count", row).forEach((number) => {
-    number.hidden = count === 0;
-    number.firstChild.data = countText(count);
-  });
+  all(".count", row).forEach((number) => showCount(number, count));
 }
+
+function showCount(number, count) {
+  number.hidden = count === 0;
+  number.firstChild.data = countText(count);
+}
+
+/** What stands first in a list of the sidebar that has what is unread first; then by name. */
+function weightOf(row) {
+  const link = one(".nav-item", row);
+  return (countOf(link) > 0 ? 2 : 0) + (link.classList.contains("is-unread") ? 1 : 0);
+}
+const nameOf = (row) => one(".clip", row).textContent;
+const inOrder = (a, b) => weightOf(b) - weightOf(a) || (nameOf(a) < nameOf(b) ? -1 : 1);
+
+/** Such a list, after something changed in it; not under the keyboard. */
+function reorder(list) {
+  if (list && !list.contains(document.activeElement)) list.append(...[...list.children].toSorted(inOrder));
+}
+
+const isDirect = (link) => link.dataset.direct !== undefined;
+const sumOf = (links) => links.reduce((sum, each) => sum + countOf(each), 0);
 
 /** A channel has something new, or was read. */
 function markChannel(id, isUnread, count) {
   const link = channelItem(id);
   if (!link) return;
   mark(link, isUnread, count);
-  const mentions = channels().reduce((sum, each) => sum + countOf(each), 0);
+  reorder(link.closest("[data-order='unread']"));
+  const mentions = sumOf(channels().filter((each) => !isDirect(each)));
+  const direct = sumOf(channels().filter(isDirect));
+  all("[data-direct-count] .count").forEach((number) => showCount(number, direct));
   const inbox = item("");
   mark(inbox, channels().some((each) => each.classList.contains("is-unread")) || Number(inbox?.dataset.notices) > 0);
   mark(item("mentions/"), mentions > 0, mentions);
@@ -140,7 +167,8 @@ function onPosted(event) {
   if (!link) return sidebarSoon();  // the first that was said between these two
   if (event.mine || isRead) return;
   const isUnread = !event.muted || link.classList.contains("is-unread");
-  markChannel(event.channel, isUnread, countOf(link) + (event.named ? 1 : 0));
+  const counts = event.named || (isDirect(link) && !event.muted); // a direct message counts by itself
+  markChannel(event.channel, isUnread, countOf(link) + (counts ? 1 : 0));
 }
 
 /** The thread of a post moves to the top of the list that is shown; whether it is in it. */
@@ -180,6 +208,7 @@ function refreshWhatIsMeant(event) {
   const shows = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"], [data-refresh] .presence`);
   if (event.kind === "run_changed" && shows) partsSoon();  // what an agent replied is shown once it is whole
   if (event.kind === "run_changed") workSoon();
+  if (event.kind === "sidebar_changed") return sidebarSoon();
   if (IN_THREADS.includes(event.kind)) return;
   const isTold = event.thread || event.kind !== "read_changed"; // all was marked as read: of no channel in particular
   if (!isTold || (!["message_posted", "read_changed", "dive_changed", "saved_changed"].includes(event.kind) && !event.new)) sidebarSoon();

@@ -10,6 +10,7 @@ import * as commandPalette from "./command_palette.js";
 import * as previews from "./previews.js";
 import * as typing from "./typing.js";
 import * as scrollPlaces from "./scroll_places.js";
+import * as card from "./card.js";
 import { enlarge } from "./images.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -156,4 +157,4 @@ function beginAtProblem() {
 }
 
 beginAtProblem();
-[feed, composer, panel, keys, commandPalette, live, previews, typing, scrollPlaces].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live, previews, card, typing, scrollPlaces].forEach((part) => part.start());

@@ -5,6 +5,9 @@ export const workspace = body.dataset.workspace ? `/w/${body.dataset.workspace}/
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
+/** Whether a key in a composer sends what stands there, as its writer chose; a key that ends a composed sign does not. */
+export const sends = (event) => event.key === "Enter" && !event.isComposing && (body.dataset.enterSends === "on" ? !event.shiftKey : event.ctrlKey || event.metaKey);
+
 /** Where the browser forbids it, of this page alone. */
 function storage(name) {
   try {

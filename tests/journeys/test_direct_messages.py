@@ -26,7 +26,8 @@ def test_two_write_to_one_another_and_links_show_what_each_may_see(people: Peopl
 
     finn.goto("/w/willow/members/")
     finn.locator("main").get_by_role("link", name="Message Ana").click()
-    finn.get_by_label("Message", exact=True).fill("Where are the tools?")
+    expect(finn.get_by_label("Message to Ana")).to_be_focused()
+    finn.get_by_label("Message to Ana").fill("Where are the tools?")
     finn.get_by_role("button", name="Send").click()
     expect(finn.get_by_role("heading", name="Ana", level=1)).to_be_visible()
 

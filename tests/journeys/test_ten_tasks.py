@@ -111,7 +111,7 @@ def stop_an_expired_entry(one: Stranger) -> None:
 
 def undo_a_trust_level(one: Stranger) -> None:
     one.click("Vibe", within=one.page.get_by_role("navigation", name="Workspace"))
-    one.click("Trust level")
+    one.click("Trust level", within=one.page.get_by_role("dialog", name="Vibe"))
     one.click("L2")
     one.fill("Why?", "Too early")
     one.click("Set the level")
@@ -138,12 +138,12 @@ def find_what_ana_said(one: Stranger) -> None:
 
 def see_what_an_agent_may_do(one: Stranger) -> None:
     one.click("Vibe", within=one.page.get_by_role("navigation", name="Workspace"))
-    expect(one.page.get_by_role("heading", name="What it may do")).to_be_visible()
+    expect(one.page.get_by_role("dialog", name="Vibe")).to_contain_text("Answers when mentioned")
 
 
 def give_an_agent_less_budget(one: Stranger) -> None:
     one.click("Vibe", within=one.page.get_by_role("navigation", name="Workspace"))
-    one.click("Settings", within=one.page.get_by_role("main"))
+    one.click("Settings", within=one.page.get_by_role("dialog", name="Vibe"))
     one.fill("Tokens a day", "123456")
     one.click("Save", within=one.page.get_by_role("main"))
     expect(one.page.get_by_text("of 123,456 tokens used today")).to_be_visible()

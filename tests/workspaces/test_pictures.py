@@ -1,15 +1,19 @@
 """Pictures of people: what may be one, who sees it, and that nothing of the uploaded file is kept."""
 
+import re
 import struct
 import zlib
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from PIL import Image
 
+from agents.models import Agent
 from openvibe.api.services import issue_token
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
@@ -135,3 +139,41 @@ def test_what_was_no_picture_leaves_the_one_before(ana: Member, home: str, signe
     assert Participant.objects.get(pk=ana.participant_id).picture_version == before != ""
     browser.post(f"{home}profile/picture/", {"remove": "yes"})
     assert Participant.objects.get(pk=ana.participant_id).picture_version == ""
+
+
+def test_colours_of_avatars_have_enough_contrast_and_stay_the_same() -> None:
+    css = (Path(settings.BASE_DIR) / "static/css/base.css").read_text()
+    tints = re.findall(r"\.tint-\d \{ --tint: (#\w+); --tint-text: (#\w+); --agent-tint: (#\w+); \}", css)
+    assert len(tints) == len(set(tints)) == 10
+    for ground, text, of_agent in tints:
+        assert _contrast(ground, text) >= 4.5
+        assert _contrast(of_agent, "#ffffff") >= 4.5
+
+
+def _contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours, as WCAG has it."""
+    darker, lighter = sorted(_luminance(colour) for colour in (one, other))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_an_agent_gets_a_picture_from_admins_alone(ana: Member, dora: Member, vibe: Agent, signed_in: SignedIn) -> None:
+    home = f"/w/{ana.workspace.slug}/"
+    address = f"{home}agents/{vibe.handle}/picture/"
+    for who, status in ((dora, 403), (ana, 302)):
+        upload = SimpleUploadedFile("fern.png", image())
+        assert signed_in(who).post(address, {"picture": upload}).status_code == status
+    version = Participant.objects.get(pk=vibe.participant_id).picture_version
+    assert version
+    assert f"/pictures/{vibe.participant_id}/{version}.webp" in signed_in(dora).get(f"{home}sidebar/").content.decode()
+    refused = signed_in(ana).post(address, {"picture": SimpleUploadedFile("fern.png", PAYLOAD)})
+    assert refused.status_code == 400
+    assert "That is no PNG, JPEG or WebP picture." in refused.content.decode()
+    assert "Choose a picture first" in signed_in(ana).post(address).content.decode()
+    signed_in(ana).post(address, {"remove": "yes"})
+    assert not Participant.objects.get(pk=vibe.participant_id).picture_version

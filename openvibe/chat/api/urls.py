@@ -1,6 +1,6 @@
 from django.urls import path
 
-from openvibe.chat.api import dives, events, imports, messages, notifications, reactions, saved_messages, views
+from openvibe.chat.api import dives, events, imports, messages, notifications, reactions, saved_messages, sidebar, views
 
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
@@ -16,6 +16,10 @@ urlpatterns = [
     ),
     path("channels/", views.Channels.as_view(), name="api-channels"),
     path("channels/<int:pk>/", views.OneChannel.as_view(), name="api-channel"),
+    path("channels/<int:pk>/favourite/", sidebar.ChannelFavourite.as_view(), name="api-channel-favourite"),
+    path("channels/<int:pk>/membership/", sidebar.OwnMembership.as_view(), name="api-channel-membership"),
+    path("sidebar/", sidebar.SidebarArrangement.as_view(), name="api-sidebar"),
+    path("threads/<int:pk>/favourite/", sidebar.DirectFavourite.as_view(), name="api-direct-favourite"),
     path("direct-messages/", views.DirectMessages.as_view(), name="api-direct-messages"),
     path("threads/", views.Threads.as_view(), name="api-threads"),
     path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),

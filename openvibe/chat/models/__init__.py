@@ -42,6 +42,7 @@ from openvibe.chat.models.push import (
 )
 from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
 from openvibe.chat.models.saved_message import SavedMessage
+from openvibe.chat.models.sidebar import MAX_FAVOURITES, Favourite, SidebarOrder, SidebarSection, SidebarSettings
 from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
 from openvibe.chat.models.visibility import (
     Visibility,
@@ -65,6 +66,7 @@ __all__ = [
     "MAX_DESCRIPTION",
     "MAX_EMOJI_CODE_POINTS",
     "MAX_EMOJI_OF_MESSAGE",
+    "MAX_FAVOURITES",
     "MAX_IMAGE_BYTES",
     "MAX_IMAGE_PIXELS",
     "MAX_IMAGE_SIDE",
@@ -84,6 +86,7 @@ __all__ = [
     "DiveResult",
     "Draft",
     "Erasure",
+    "Favourite",
     "Image",
     "ImportNotesSeen",
     "MailedMention",
@@ -102,6 +105,9 @@ __all__ = [
     "Reaction",
     "ReadMarker",
     "SavedMessage",
+    "SidebarOrder",
+    "SidebarSection",
+    "SidebarSettings",
     "StoredFile",
     "Thread",
     "Visibility",

@@ -24,6 +24,15 @@ from openvibe.chat.queries.agent_limits import (
     channel_budget,
 )
 from openvibe.chat.queries.at_work import AtWork, read_at_work
+from openvibe.chat.queries.browse import (
+    BROWSED,
+    Browsed,
+    SidebarChoices,
+    SidebarPlace,
+    access_sidebar_place,
+    browse_channels,
+    read_sidebar_choices,
+)
 from openvibe.chat.queries.connections import connected_participants
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
@@ -61,6 +70,7 @@ from openvibe.chat.queries.hints import agents_by_hint, threads_by_hint
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
+from openvibe.chat.queries.people import PersonCard, access_person
 from openvibe.chat.queries.people_messages import MessageSaid, count_said_since, has_deleted, said_messages, said_since
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
@@ -90,6 +100,7 @@ from openvibe.chat.search.workspace import best_messages
 
 __all__ = [
     "ATTACHMENT_FIELDS",
+    "BROWSED",
     "EXPORT_TYPES",
     "HIT_END",
     "HIT_START",
@@ -98,6 +109,7 @@ __all__ = [
     "AccessQuery",
     "AgentDraft",
     "AtWork",
+    "Browsed",
     "ChannelBudget",
     "ImportNote",
     "MessageHit",
@@ -105,6 +117,7 @@ __all__ = [
     "MessageQuotes",
     "MessageSaid",
     "NamedAgent",
+    "PersonCard",
     "Piece",
     "Place",
     "QuoteView",
@@ -112,8 +125,10 @@ __all__ = [
     "Show",
     "Sidebar",
     "SidebarChannel",
+    "SidebarChoices",
     "SidebarDirect",
     "SidebarParticipant",
+    "SidebarPlace",
     "SidebarWorkspace",
     "ThreadItem",
     "ThreadList",
@@ -126,8 +141,10 @@ __all__ = [
     "access_image",
     "access_message",
     "access_original",
+    "access_person",
     "access_quotes",
     "access_recipient",
+    "access_sidebar_place",
     "access_thread",
     "access_thread_place",
     "added_where_limited",
@@ -136,6 +153,7 @@ __all__ = [
     "attachments_of_thread",
     "bearing_pieces",
     "best_messages",
+    "browse_channels",
     "budget_of_place",
     "channel_budget",
     "channel_id_of",
@@ -180,6 +198,7 @@ __all__ = [
     "read_channel_unread",
     "read_link_previews",
     "read_sidebar",
+    "read_sidebar_choices",
     "read_surroundings",
     "said_messages",
     "said_since",

@@ -83,7 +83,7 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
         *(_thread_place(query, *row) for row in threads),
         *(_channel_place(query, *row) for row in channels),
         *(place for source in PLACE_SOURCES for place in source(access, query)),
-        *(_person_place(query, access, *row) for row in people),
+        *(_person_place(query, *row) for row in people),
     ]
 
 
@@ -97,14 +97,8 @@ def _channel_place(query: PlaceQuery, pk: int, name: str, is_private: bool) -> P
     return Place(f"c{pk}", name, detail, reverse("channel", args=[query.slug, pk]))
 
 
-def _person_place(query: PlaceQuery, access: Access, pk: int, name: str, handle: str) -> Place:
-    """The place of a person: where she stands among the people; to a guest, whom that page shows nobody else, where one
-    writes to her."""
-    if access.is_guest and pk != access.participant_id:
-        address = reverse("direct-message", args=[query.slug]) + f"?to={pk}"
-    else:
-        address = reverse("members", args=[query.slug]) + f"?person={pk}#p-{pk}"
-    return Place(f"p{pk}", name, f"@{handle}", address)
+def _person_place(query: PlaceQuery, pk: int, name: str, handle: str) -> Place:
+    return Place(f"p{pk}", name, f"@{handle}", reverse("person", args=[query.slug, handle]))
 
 
 def parse_recent(text: str) -> Sequence[str]:

@@ -8,7 +8,7 @@ from functools import cache
 from psycopg import sql
 
 from openvibe.api.auth import CONNECTED_SECONDS
-from openvibe.chat.models import visibility_of
+from openvibe.chat.models import SidebarOrder, visibility_of
 from openvibe.chat.queries.at_work import MAX_AT_WORK, SELECT_AT_WORK, AtWork, at_work_from
 from openvibe.chat.queries.connections import IS_CONNECTED
 from openvibe.chat.queries.unread import with_unread
@@ -16,9 +16,17 @@ from openvibe.engines.database.prepared_statements import fetch_prepared
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import PRESENCE_SECONDS
 
-MAX_PEOPLE = 40
+MAX_CHANNELS = 100
+"""The most channels that are read beyond favourites, while no more have something new; others stand on the page of all
+channels. First come those that name the asker, then those with something new, then those that she joined."""
+MAX_NEW_CHANNELS = 200
+"""The most channels with something new: as many as can hold a counted mention each."""
+MAX_PEOPLE = 50
 MAX_DIRECT = 20
-"""Direct messages: those of the newest. Others are found by *New message*, in the inbox and by search."""
+"""Direct messages: those of the newest, beside favourites and those with something new. Others are found by *New
+message*, in the inbox and by search."""
+MAX_NEW_DIRECT = 100
+"""The most direct messages that are looked at for something new, favourites aside: those of the newest."""
 
 _SELECT_SIDEBAR = """
 WITH news AS (
@@ -29,26 +37,62 @@ WITH news AS (
         SELECT FROM chat_channelmembership s
         WHERE s.participant_id = p.id AND s.channel_id = ANY(%(channels)s::bigint[])
     ))
+), favourite AS (
+    SELECT f.channel_id FROM chat_favourite f WHERE f.participant_id = %(asker)s
+), muted AS (
+    SELECT m.channel_id, m.thread_id FROM chat_notificationpreference m
+    WHERE m.participant_id = %(asker)s AND m.level = 'nothing'
+), place AS (
+    SELECT c.*, row_number() OVER (
+        ORDER BY c.is_favourite DESC, c.mentions > 0 DESC, c.is_unread DESC, c.is_joined DESC, c.name
+    ) AS rank
+    FROM (
+        SELECT c.id, c.name, c.is_private, coalesce(n.is_new, false) OR {is_unread} AS is_unread,
+            coalesce(n.mentions, 0) AS mentions, c.id IN (
+                SELECT s.channel_id FROM chat_channelmembership s WHERE s.participant_id = %(asker)s
+            ) AS is_joined, c.id IN (SELECT channel_id FROM favourite) AS is_favourite,
+            EXISTS (SELECT FROM muted m WHERE m.channel_id = c.id) AS is_muted
+        FROM chat_channel c LEFT JOIN news n ON n.channel_id = c.id
+        WHERE c.id = ANY(%(channels)s::bigint[]) AND c.archived_at IS NULL AND c.first_participant_id IS NULL
+    ) c
+), direct AS (
+    SELECT c.*, coalesce(c.is_new, false) OR {is_unread} AS is_unread,
+        greatest(c.mentions, {unread_messages}) AS messages
+    FROM (
+        SELECT c.id, t.id AS thread_id, n.is_new, coalesce(n.mentions, 0) AS mentions,
+            c.first_participant_id + c.second_participant_id - %(asker)s AS other_id,
+            c.id IN (SELECT channel_id FROM favourite) AS is_favourite,
+            EXISTS (SELECT FROM muted m WHERE m.thread_id = t.id) AS is_muted,
+            row_number() OVER (ORDER BY t.last_message_at DESC, t.id DESC) AS rank
+        FROM chat_channel c JOIN chat_thread t ON t.channel_id = c.id AND t.parent_id IS NULL
+        LEFT JOIN news n ON n.channel_id = c.id
+        WHERE c.id = ANY(%(channels)s::bigint[]) AND c.first_participant_id IS NOT NULL AND t.last_seq > 0
+        ORDER BY c.id IN (SELECT channel_id FROM favourite) DESC, n.is_new IS TRUE DESC, t.last_message_at DESC,
+            t.id DESC LIMIT %(max_new_direct)s
+    ) c
 )
 SELECT to_json(ARRAY(
     SELECT json_build_array(
-        c.id, c.name, c.is_private, coalesce(n.is_new, false) OR {is_unread}, coalesce(n.mentions, 0), EXISTS (
-            SELECT FROM chat_channelmembership s WHERE s.channel_id = c.id AND s.participant_id = %(asker)s
-        )
+        c.id, c.name, c.is_private, c.is_unread, c.mentions, c.is_joined, c.is_favourite, c.is_muted
     )
-    FROM chat_channel c LEFT JOIN news n ON n.channel_id = c.id
-    WHERE c.id = ANY(%(channels)s::bigint[]) AND c.archived_at IS NULL AND c.first_participant_id IS NULL
+    FROM place c
+    WHERE c.is_favourite OR c.rank <= %(max_channels)s
+    OR ((c.is_unread OR c.mentions > 0) AND c.rank <= %(max_new_channels)s)
     ORDER BY c.name
-)), to_json(ARRAY(
+)), (
     SELECT json_build_array(
-        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', coalesce(n.is_new, false) OR {is_unread},
-        coalesce(n.mentions, 0), p.picture_version, p.label
+        count(*), count(*) FILTER (WHERE c.is_unread OR c.mentions > 0), coalesce(sum(c.mentions), 0),
+        (SELECT count(*) FROM known k WHERE k.kind = 'member')
+    ) FROM place c
+), to_json(ARRAY(
+    SELECT json_build_array(
+        d.thread_id, d.id, p.id, p.handle, p.name, p.kind = 'agent', d.is_unread, d.messages, p.picture_version,
+        p.label, d.is_favourite, d.is_muted
     )
-    FROM chat_channel c JOIN chat_thread t ON t.channel_id = c.id AND t.parent_id IS NULL
-    JOIN workspaces_participant p ON p.id IN (c.first_participant_id, c.second_participant_id) AND p.id <> %(asker)s
-    LEFT JOIN news n ON n.channel_id = c.id
-    WHERE c.id = ANY(%(channels)s::bigint[]) AND c.first_participant_id IS NOT NULL AND t.last_seq > 0
-    ORDER BY t.last_message_at DESC, t.id DESC LIMIT %(max_direct)s
+    FROM direct d JOIN workspaces_participant p ON p.id = d.other_id
+    WHERE d.is_favourite OR d.is_unread OR d.messages > 0 OR d.rank <= %(max_direct)s ORDER BY d.rank
+)), to_json(ARRAY(
+    SELECT json_build_array(o."order", o.folded) FROM chat_sidebarsettings o WHERE o.participant_id = %(asker)s
 )), to_json(ARRAY(
     SELECT json_build_array(k.id, k.handle, k.name, a.level, k.picture_version, ARRAY(
         SELECT r.reply_id FROM agents_run r JOIN chat_thread t ON t.id = r.thread_id
@@ -81,11 +125,19 @@ class SidebarChannel:
     unread: bool
     mention_count: int
     is_joined: bool = False
+    is_favourite: bool = False
+    is_muted: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is anything for the asker."""
+        return self.unread or self.mention_count > 0
 
 
 @dataclass(frozen=True)
 class SidebarDirect:
-    """Direct messages of the asker in which something was said. `pk`, `handle` and `name` are the other's."""
+    """Direct messages of the asker in which something was said. `pk`, `handle` and `name` are the other's;
+    `unread_count`: messages of the other that the asker has not read, each of which counts like a mention."""
 
     thread_id: int
     channel_id: int
@@ -94,13 +146,19 @@ class SidebarDirect:
     name: str
     is_agent: bool
     unread: bool
-    mention_count: int
+    unread_count: int
     picture_version: str = ""
     label: str = ""
+    is_favourite: bool = False
+    is_muted: bool = False
 
     @property
     def is_name_ambiguous(self) -> bool:
         return self.label != self.name
+
+    @property
+    def is_new(self) -> bool:
+        return self.unread or self.unread_count > 0
 
 
 @dataclass(frozen=True)
@@ -138,7 +196,10 @@ class SidebarWorkspace:
 
 @dataclass(frozen=True)
 class Sidebar:
-    """The sidebar's entries in the order they are shown; at most MAX_PEOPLE people, and MAX_DIRECT direct messages."""
+    """The sidebar's entries, channels by name, with favourites among them; at most as many as the constants above say.
+
+    `channel_count`, `new_channel_count` and `mention_count` are of all channels the asker reads, `people_count` of all
+    people she knows; `folded` and `order` are her choices."""
 
     channels: tuple[SidebarChannel, ...]
     direct: tuple[SidebarDirect, ...]
@@ -146,6 +207,25 @@ class Sidebar:
     people: tuple[SidebarParticipant, ...]
     workspaces: tuple[SidebarWorkspace, ...]
     at_work: tuple[AtWork, ...] = ()
+    channel_count: int = 0
+    new_channel_count: int = 0
+    mention_count: int = 0
+    people_count: int = 0
+    order: str = SidebarOrder.NAME
+    folded: frozenset[str] = frozenset()
+
+    @property
+    def has_more_channels(self) -> bool:
+        return self.channel_count > len(self.channels)
+
+    @property
+    def direct_count(self) -> int:
+        """Unread direct messages, which are counted for themselves: none of them is among the mentions."""
+        return sum(each.unread_count for each in self.direct)
+
+    @property
+    def has_news(self) -> bool:
+        return self.new_channel_count > 0 or any(each.is_new for each in self.direct)
 
 
 def read_sidebar(access: Access, user_id: int) -> Sidebar:
@@ -157,13 +237,20 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         "user": user_id,
         "is_guest": access.is_guest,
         "channels": visibility_of(access).channels,
+        "max_channels": MAX_CHANNELS,
+        "max_new_channels": MAX_NEW_CHANNELS,
         "max_people": MAX_PEOPLE,
         "max_direct": MAX_DIRECT,
+        "max_new_direct": MAX_NEW_DIRECT,
         "presence": PRESENCE_SECONDS,
         "connected": CONNECTED_SECONDS,
         "max_at_work": MAX_AT_WORK,
     }
-    ((channels, direct, agents, people, workspaces, at_work),) = fetch_prepared(_sidebar_statement(), values)
+    ((channels, counts, direct, settings, agents, people, workspaces, at_work),) = fetch_prepared(
+        _sidebar_statement(), values
+    )
+    channel_count, new_channel_count, mention_count, people_count = counts
+    order, folded = settings[0] if settings else (SidebarOrder.NAME, ())
     return Sidebar(
         tuple(SidebarChannel(*row) for row in channels),
         tuple(SidebarDirect(*row) for row in direct),
@@ -180,6 +267,12 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         tuple(SidebarParticipant(*row) for row in people),
         tuple(SidebarWorkspace(*row) for row in workspaces),
         at_work_from(at_work),
+        channel_count,
+        new_channel_count,
+        mention_count,
+        people_count,
+        order,
+        frozenset(folded),
     )
 
 

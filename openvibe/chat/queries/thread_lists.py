@@ -19,7 +19,7 @@ from openvibe.workspaces.access import Access
 
 PREVIEW_CHARACTERS = 160
 """The length of a message in a list, as plain text."""
-Show = Literal["all", "unread", "mentions"]
+Show = Literal["all", "unread", "mentions", "direct"]
 
 _ONLY: Mapping[Show, LiteralString] = {
     "all": "",
@@ -27,7 +27,9 @@ _ONLY: Mapping[Show, LiteralString] = {
         SELECT m.thread_id FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
         WHERE n.participant_id = %(asker)s AND m.deleted_at IS NULL
     )""",
+    "direct": "",
 }
+_CHANNELS_ONLY: Mapping[Show, LiteralString] = {"direct": "AND c.first_participant_id IS NOT NULL"}
 
 # Threads of a channel `c`, with what they are to the asker. OFFSET: her markers are looked up for each thread that is
 # read, never all of them for each channel.
@@ -89,7 +91,7 @@ _UNREAD = """
 _SELECT_THREADS = """
 WITH channel AS (
     SELECT c.id FROM chat_channel c
-    WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL)
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND (NOT {is_inbox} OR c.archived_at IS NULL) {only_channels}
 ), listed AS ({listed}), page AS (
     SELECT * FROM listed ORDER BY pinned DESC, leads DESC, at DESC, id DESC LIMIT %(limit)s + 1 OFFSET %(offset)s
 )
@@ -163,7 +165,8 @@ def list_inbox_threads(
     """Threads that are not put away, nor their channel, by their newest message: first those with something new among
     the RECENT_THREADS of each channel, and those that the asker marked as unread or follows.
 
-    `mentions`: those where somebody named the asker. A channel she does not read has none."""
+    `mentions`: those where somebody named the asker; `direct`: direct messages. A channel that she does not
+    read has none."""
     visibility = visibility_of(access)
     is_read = channel_id is None or channel_id in visibility.channel_ids
     channels = visibility.channels if channel_id is None else f"{{{channel_id}}}"
@@ -201,6 +204,7 @@ def _threads_statement(show: Show, depth: int, *, is_inbox: bool, archived: bool
         "is_inbox": sql.Literal(is_inbox),
         "archived": sql.SQL("IS NOT NULL" if archived else "IS NULL"),
         "is_new": is_new_to("%(asker)s"),
+        "only_channels": sql.SQL(_CHANNELS_ONLY.get(show, "")),
     }
     if show == "unread":
         listed = sql.SQL(_UNREAD).format(**choices)

@@ -56,6 +56,13 @@ _IS_UNREAD = """EXISTS (
     SELECT FROM {recent} t LEFT JOIN LATERAL ({marker}) r ON true
     WHERE t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}
 )"""
+# How many messages of others are unread and new to somebody, in direct messages: each counts like a mention.
+_UNREAD_MESSAGES = """(SELECT count(*) FROM (
+    SELECT FROM chat_thread t LEFT JOIN LATERAL ({marker}) r ON true JOIN chat_message m ON m.thread_id = t.id
+    WHERE t.channel_id = {channel} AND t.parent_id IS NULL AND {is_new} AND m.seq > coalesce(r.last_read_seq, 0)
+    AND m.author_id <> {asker} AND m.deleted_at IS NULL AND m.state <> 'replaced' AND m.kind IN ('text', 'dive_result')
+    LIMIT {max_mentions}
+) unread_messages)"""
 # A row for each unread mention, where `is_new` says whether the thread is unread for them, too; and one for each thread
 # with something new that somebody marked as unread or follows.
 _NEWS = """
@@ -84,7 +91,9 @@ _NEWS = """
 
 # The same of one channel each for many readers.
 _SELECT_CHANNEL_UNREAD = """
-SELECT asker.id, asker.channel, coalesce(n.is_new, false) OR {is_unread}, coalesce(n.mentions, 0)
+SELECT asker.id, asker.channel, coalesce(n.is_new, false) OR {is_unread}, CASE WHEN EXISTS (
+    SELECT FROM chat_channel d WHERE d.id = asker.channel AND d.first_participant_id IS NOT NULL
+) THEN greatest(coalesce(n.mentions, 0), {unread_messages}) ELSE coalesce(n.mentions, 0) END
 FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel) CROSS JOIN LATERAL (
     SELECT sum(mentions) AS mentions, bool_or(is_new) AS is_new FROM ({news}) n WHERE n.channel_id = asker.channel
 ) n
@@ -98,7 +107,7 @@ _IS_READABLE_TO_MEMBER = sql.SQL(
 
 def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
     """The unread state by participant and channel: whether anything is unread there, and how often they are named in
-    it. One statement, none without pairs."""
+    it; of direct messages, how many messages are unread. One statement, none without pairs."""
     if not pairs:
         return {}
     rows = fetch_prepared(_channel_unread_statement(), [list(numbers) for numbers in zip(*pairs, strict=True)])
@@ -114,8 +123,9 @@ def _channel_unread_statement() -> str:
 def with_unread(
     statement: LiteralString, *, asker: LiteralString, channel: LiteralString, is_readable: sql.Composable
 ) -> str:
-    """A statement with what is new to an asker in the places `{is_unread}`, whether anything in a channel is, and
-    `{news}`, rows of channels with their unread mentions. `is_readable`: whether the asker reads a thread `t`."""
+    """A statement with what is new to an asker in the places `{is_unread}`, whether anything in a channel is,
+    `{unread_messages}`, how many messages of others in it are, and `{news}`, rows of channels with their unread
+    mentions. `is_readable`: whether the asker reads a thread `t`."""
     names = {"asker": sql.SQL(asker), "channel": sql.SQL(channel)}
     recent = sql.SQL(_RECENT_THREADS).format(**names, recent_threads=RECENT_THREADS)
     is_new, marker = is_new_to(asker), sql.SQL(_MARKER).format(**names)
@@ -123,7 +133,9 @@ def with_unread(
     news = sql.SQL(_NEWS).format(
         asker=names["asker"], marker=marker, is_new=is_new, is_readable=is_readable, max_mentions=MAX_COUNTED_MENTIONS
     )
-    return sql.SQL(statement).format(is_unread=is_unread, news=news).as_string()
+    bounds = {"max_mentions": MAX_COUNTED_MENTIONS}
+    unread_messages = sql.SQL(_UNREAD_MESSAGES).format(**names, marker=marker, is_new=is_new, **bounds)
+    return sql.SQL(statement).format(is_unread=is_unread, unread_messages=unread_messages, news=news).as_string()
 
 
 def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:

@@ -50,6 +50,13 @@ from openvibe.chat.services.permissions import check_dive_active, check_not_arch
 from openvibe.chat.services.push import NewSubscription, note_shown, push_key, subscribe_browser, unsubscribe_browser
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
+from openvibe.chat.services.sidebar import (
+    add_favourite,
+    check_has_sidebar,
+    fold_section,
+    remove_favourite,
+    update_sidebar,
+)
 from openvibe.chat.services.speakers import clean_speaker_name, get_or_create_speaker
 from openvibe.chat.services.stored_files import (
     FileUnavailable,
@@ -85,6 +92,7 @@ __all__ = [
     "NewImage",
     "NewSubscription",
     "access_import",
+    "add_favourite",
     "add_reaction",
     "add_to_channel",
     "archive_channel",
@@ -93,6 +101,7 @@ __all__ = [
     "call_name",
     "check_agent_tool",
     "check_dive_active",
+    "check_has_sidebar",
     "check_is_person",
     "check_may_import",
     "check_not_archived",
@@ -113,6 +122,7 @@ __all__ = [
     "execute_import",
     "file_storage",
     "finish_reply",
+    "fold_section",
     "get_or_create_speaker",
     "import_thread",
     "is_archived",
@@ -132,6 +142,7 @@ __all__ = [
     "read_stored_file",
     "recover_imports",
     "release_files_of_workspace",
+    "remove_favourite",
     "remove_from_channel",
     "remove_reaction",
     "replace_replies",
@@ -157,6 +168,7 @@ __all__ = [
     "update_channel",
     "update_message",
     "update_notification_settings",
+    "update_sidebar",
     "update_thread",
     "visible_imports",
 ]

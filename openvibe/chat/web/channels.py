@@ -10,7 +10,7 @@ from uuid import uuid4
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -20,8 +20,11 @@ from openvibe.base.problems import Problem
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread, reread_visibility, sees_channel
 from openvibe.chat.queries import (
+    BROWSED,
+    Browsed,
     access_channel,
     agents_with_access,
+    browse_channels,
     list_channel_threads,
     members_with_access,
     scoped_instructions,
@@ -37,8 +40,9 @@ from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.queries import is_here, name_like
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
+BROWSED_LABELS: dict[Browsed, str] = {"all": "All", "joined": "Joined", "others": "Not joined"}
 PEOPLE_ON_A_PAGE = 50
-CHANNELS_ON_A_PAGE = 100
+CHANNELS_ON_A_PAGE = 50
 MAX_OFFERED_PARTICIPANTS = 200
 """People and agents to choose from at a time; others are searched for."""
 
@@ -108,12 +112,14 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
 @workspace_view
 @require_safe
 def channel_list(request: WorkspaceRequest) -> HttpResponse:
-    """Every open channel the asker sees, by name; `?q=` keeps those whose name or description holds the words."""
+    """The page to browse channels: every open one the asker sees, by name; `?q=` keeps those whose name or purpose
+    holds the words, `?show=joined` or `others` those she joined, or did not."""
     words = words_param(request.GET)
-    holds = Q(name__icontains=words.removeprefix("#")) | Q(description__icontains=words)
-    channels = Channel.objects.visible_to(request.access).open().filter(holds).order_by("name", "id")
+    show: Browsed = next((name for name in BROWSED if name == request.GET.get("show")), "all")
+    channels = browse_channels(request.access, words=words, show=show)
     page = Paginator(channels, CHANNELS_ON_A_PAGE).get_page(request.GET.get("page"))
-    context = {"page": page, "words": words, "words_query": urlencode({"q": words}) if words else ""}
+    query = {**({"q": words} if words else {}), **({"show": show} if show != "all" else {})}
+    context = {"page": page, "words": words, "words_query": urlencode(query), "show": show, "shows": BROWSED_LABELS}
     return render(request, "chat/channels.html", context)
 
 

@@ -21,6 +21,7 @@ from openvibe.chat.queries import (
     read_at_work,
 )
 from openvibe.chat.web.live import PageFrames
+from openvibe.chat.web.shell import channel_choices
 from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number, thread_list_context
 from openvibe.chat.wiring import FIRST_STEPS, INBOX_NOTES, FirstStep
 from openvibe.workspaces.decorators import (
@@ -34,7 +35,7 @@ from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import access_member
 from openvibe.workspaces.services import end_first_steps
 
-SHOW_LABELS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
+SHOW_LABELS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "Mentions", "direct": "Direct messages"}
 
 
 @workspace_view
@@ -42,13 +43,14 @@ SHOW_LABELS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "M
 def inbox(request: WorkspaceRequest) -> HttpResponse:
     """Threads, those with something new first, beside what waits for the reader.
 
-    `?show=unread` or `mentions` and `?channel=` choose which; what is none of them shows all."""
+    `?show=unread`, `mentions` or `direct` and `?channel=` choose which; what is none of them shows all."""
     show: Show = next((name for name in SHOW_LABELS if name == request.GET.get("show")), "all")
     channel_id = int_param(request.GET, "channel")
     list_threads = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
     context = thread_list_context(request, list_threads, show_channel=channel_id is None)
     context["notes"] = [note for source in INBOX_NOTES for note in source(request.access)]
     context["first_steps"] = _first_steps(request)
+    context["rooms"] = channel_choices(request, channel_id)
     context |= {"shows": SHOW_LABELS, "show": show, "channel_id": channel_id}
     return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", context)
 
@@ -101,13 +103,6 @@ def mentions(request: WorkspaceRequest) -> HttpResponse:
     page = OpenEndedPage(rows[:PAGE_SIZE], number, len(rows) > PAGE_SIZE)
     mentions = [(one, message_preview(one.body, one.kind, one.state, is_deleted=False)) for one in page]
     return render(request, "chat/mentions.html", {"page": page, "mentions": mentions})
-
-
-@workspace_view
-@require_safe
-def sidebar(request: WorkspaceRequest) -> HttpResponse:
-    """The sidebar again, after something changed."""
-    return render(request, "chat/_sidebar.html")
 
 
 @workspace_view

@@ -14,7 +14,9 @@ from django.db.models import QuerySet
 from django.forms.models import model_to_dict
 from django.template import Library
 from django.template.defaultfilters import filesizeformat, pluralize
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from openvibe.base.params import int_param
@@ -32,6 +34,21 @@ from openvibe.workspaces.models import IMPORTED_KINDS, Workspace
 
 register = Library()
 """Tags of templates that `{% load conversation %}`."""
+
+
+_MENTION = re.compile(r'<span class="mention">(@([A-Za-z0-9_-]+))</span>')
+
+
+@register.filter
+def link_mentions(html: SafeString, slug: str) -> SafeString:
+    """The HTML of a message, in which each mention leads to the card of who is named."""
+    if 'class="mention"' not in html:
+        return html
+    return SafeString(_MENTION.sub(lambda match: _mention_link(match[1], match[2].lower(), slug), html))
+
+
+def _mention_link(words: str, handle: str, slug: str) -> str:
+    return format_html('<a class="mention" href="{}" data-card>{}</a>', reverse("person", args=[slug, handle]), words)
 
 
 @register.simple_tag

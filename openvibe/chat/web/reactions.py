@@ -9,10 +9,14 @@ from django_htmx.http import reswap, retarget
 
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat import services
-from openvibe.chat.models import Message
+from openvibe.chat.models import Message, Reaction
 from openvibe.chat.queries import access_message
 from openvibe.chat.web.presenters import reaction_chips
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import Participant
+
+MAX_REACTORS = 100
+"""The most people of one message who are named with what they put on it."""
 
 
 @workspace_view
@@ -41,14 +45,25 @@ def message_reactions(request: WorkspaceRequest, message_id: int) -> HttpRespons
 
 def _render_reactions(request: WorkspaceRequest, message: Message, *, status: int = 200, **more: Any) -> HttpResponse:
     name = "chat/_reactions.html" if request.htmx else "chat/reactions.html"
+    is_choosing = bool(more.get("is_choosing"))
     context = {
         "message": message,
         "thread": message.thread,
         "reactions": reaction_chips(message, request.access.participant_id),
+        "reactors": _reactors(message) if is_choosing else {},
         "offered": services.OFFERED_EMOJI,
         **more,
     }
     return render(request, name, context, status=status)
+
+
+def _reactors(message: Message) -> dict[str, list[Participant]]:
+    """The people who put each emoji there, in the order they did; of all of them the first MAX_REACTORS. One query."""
+    reactors: dict[str, list[Participant]] = {}
+    rows = Reaction.objects.filter(message=message).select_related("participant").order_by("id")
+    for reaction in rows[:MAX_REACTORS]:
+        reactors.setdefault(reaction.emoji, []).append(reaction.participant)
+    return reactors
 
 
 def _render_refused(request: WorkspaceRequest, message: Message, problem: Problem, emoji: str) -> HttpResponse:

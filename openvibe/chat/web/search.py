@@ -22,6 +22,7 @@ from openvibe.chat.queries import HIT_END, HIT_START, find_places, parse_recent,
 from openvibe.chat.search.message_query import MessageQuery, parse_message_query
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.chat.search.workspace import best_messages
+from openvibe.chat.web.shell import channel_choices
 from openvibe.chat.web.thread_lists import PAGE_SIZE, OpenEndedPage, page_number
 from openvibe.chat.wiring import PlaceQuery
 from openvibe.engines.search.expressions import parse_expression
@@ -156,6 +157,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "newest_first": f"?{newest_first.urlencode()}",
         "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
         "kinds": Message.Kind.choices,
+        "rooms": channel_choices(request, filters.cleaned_data.get("channel")),
         "query": address.urlencode(),
     }
     return render(request, "chat/search.html", context, status=200 if is_valid else 400)

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any, NamedTuple, cast
 
 from django.http import HttpRequest
 from django.template import Library
@@ -13,6 +14,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.safestring import SafeString
 
+from openvibe.chat.models import Channel, SidebarOrder, SidebarSection, sees_channel
 from openvibe.chat.queries import (
     MAX_COUNTED_MENTIONS,
     Sidebar,
@@ -23,14 +25,12 @@ from openvibe.chat.queries import (
     read_sidebar,
 )
 from openvibe.chat.wiring import SIDEBAR_EXTRAS
-from openvibe.engines.serving.fragments import render_fragments
+from openvibe.engines.serving.fragments import render_fragment, render_fragments
 from openvibe.workspaces.decorators import WorkspaceRequest
 
 register = Library()
 """Tags of templates that `{% load shell %}`."""
 
-MAX_CHANNELS = 60
-"""The most channels in the sidebar; the others are found on the page of all channels, and by the command palette."""
 LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "saved", "search"})
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
 
@@ -85,11 +85,8 @@ class Shell:
 
     @property
     def channels(self) -> tuple[SidebarChannel, ...]:
+        """Channels by name, for lists to choose from: those of the sidebar."""
         return self.sidebar.channels
-
-    @property
-    def has_more_channels(self) -> bool:
-        return len(self.channels) > MAX_CHANNELS
 
     @property
     def agents(self) -> tuple[SidebarParticipant, ...]:
@@ -108,9 +105,8 @@ class Shell:
 
     @property
     def top(self) -> SidebarTop:
-        request, channels, notices = self.request, self.channels, int(str(self.extras.get("notices") or 0))
+        request, notices = self.request, int(str(self.extras.get("notices") or 0))
         now, quiet = timezone.now(), request.user.do_not_disturb
-        conversations: list[SidebarChannel | SidebarDirect] = [*channels, *self.direct]
         return SidebarTop(
             slug=request.workspace.slug,
             name=request.workspace.name,
@@ -119,35 +115,13 @@ class Shell:
             is_superuser=request.user.is_superuser,
             theme=request.user.theme,
             here=self.here,
-            has_news=any(each.unread for each in conversations) or notices > 0,
+            has_news=self.sidebar.has_news or notices > 0,
             notices=notices,
-            mention_count=sum(each.mention_count for each in conversations),
+            mention_count=self.sidebar.mention_count,
             to_review=self.extras.get("to_review"),
             quiet_until=_time_in_words(quiet.ends_at(now)),
             is_paused=quiet.until is not None and quiet.until > now,
         )
-
-    def agent_links(self) -> SafeString:
-        slug, here = self.request.workspace.slug, self.here
-        rows = ({"slug": slug, "agent": agent, "here": here} for agent in self.agents)
-        return render_fragments("chat/_sidebar_agent.html", rows)
-
-    @property
-    def direct(self) -> tuple[SidebarDirect, ...]:
-        return self.sidebar.direct
-
-    def people_links(self) -> SafeString:
-        slug, access = self.request.workspace.slug, self.request.access
-        rows = (
-            {
-                "slug": slug,
-                "person": one,
-                "is_asker": one.pk == access.participant_id,
-                "is_listed": one.pk == access.participant_id or not access.is_guest,
-            }
-            for one in self.sidebar.people
-        )
-        return render_fragments("chat/_sidebar_person.html", rows)
 
 
 def _time_in_words(moment: datetime | None) -> str:
@@ -158,41 +132,131 @@ def _time_in_words(moment: datetime | None) -> str:
     return f"{local:%H:%M}" if local.date() == today else f"{local:%a %-d %b, %H:%M}"
 
 
-@register.simple_tag(takes_context=True)
-def channel_links(context: Mapping[str, Any]) -> SafeString:
-    """`{% channel_links %}`: the channels of the sidebar; the page's own `channel`, if it has one, is marked."""
-    slug = context["request"].workspace.slug
-    current = getattr(context.get("channel"), "pk", None)
-    channels = listed_channels(context["shell"].channels, current)
-    rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in channels)
-    return render_fragments("chat/_sidebar_channel.html", rows)
-
-
 @register.filter
 def mention_count_text(count: int) -> str:
     """A count of mentions, with a plus where the sidebar counted no further. `static/js/live.js` counts on alike."""
     return str(count) if count < MAX_COUNTED_MENTIONS else f"{MAX_COUNTED_MENTIONS}+"
 
 
-def listed_channels(channels: Sequence[SidebarChannel], current: int | None) -> Sequence[SidebarChannel]:
-    """The channels that are listed, at most MAX_CHANNELS of them, in their order: first of all the one shown, those
-    with something new, and those the asker was added to."""
-    if len(channels) <= MAX_CHANNELS:
-        return channels
-    by_weight = sorted(
-        channels, key=lambda one: (one.pk != current, not one.mention_count, not one.unread, not one.is_joined)
-    )
-    listed_ids = {one.pk for one in by_weight[:MAX_CHANNELS]}
-    return [one for one in channels if one.pk in listed_ids]
+@dataclass(frozen=True)
+class SectionHead:
+    """The heading of a section. `count` is shown beside it: unread direct messages."""
+
+    name: str
+    label: str
+    is_folded: bool
+    count: int = 0
+
+
+class Section(NamedTuple):
+    """A section of the sidebar as its template shows it. A folded one has what is new in it, and where one is."""
+
+    head: SectionHead
+    rows: SafeString
 
 
 @register.simple_tag(takes_context=True)
-def direct_links(context: Mapping[str, Any]) -> SafeString:
-    """`{% direct_links %}`: the direct messages of the sidebar; those of the page are marked."""
-    slug = context["request"].workspace.slug
-    current = getattr(context.get("channel"), "pk", None)
-    rows = ({"slug": slug, "direct": one, "is_current": one.channel_id == current} for one in context["shell"].direct)
-    return render_fragments("chat/_sidebar_direct.html", rows)
+def sidebar_sections(context: Mapping[str, Any]) -> dict[str, Section]:
+    """`{% sidebar_sections as sections %}`: the sections by their names; the page's own `channel`, if it has one, is
+    marked."""
+    channel = context.get("channel")
+    return _Sections(context["shell"], channel if isinstance(channel, Channel) else None).by_name()
+
+
+@dataclass
+class _Sections:
+    shell: Shell
+    channel: Channel | None
+
+    @cached_property
+    def current(self) -> int | None:
+        return self.channel.pk if self.channel else None
+
+    def by_name(self) -> dict[str, Section]:
+        favourites: list[SidebarChannel | SidebarDirect] = [
+            *self._channels(is_favourite=True),
+            *self._direct(is_favourite=True),
+        ]
+        unread_count = self.shell.sidebar.direct_count
+        return {
+            "favourites": self._section(SidebarSection.FAVOURITES, self._links(favourites)),
+            "direct": self._section(SidebarSection.DIRECT, self._links(self._direct(is_favourite=False)), unread_count),
+            "agents": self._section(SidebarSection.AGENTS, self._agents()),
+            "channels": self._section(SidebarSection.CHANNELS, self._links(self._channels(is_favourite=False))),
+            "people": self._section(SidebarSection.PEOPLE, self._people()),
+        }
+
+    def _section(self, section: SidebarSection, rows: SafeString, count: int = 0) -> Section:
+        is_folded = section in self.shell.sidebar.folded
+        return Section(SectionHead(section.value, str(section.label), is_folded, count), rows)
+
+    def _shows(self, section: SidebarSection, *, is_new: bool, pk: int | None) -> bool:
+        return section not in self.shell.sidebar.folded or is_new or (pk is not None and pk == self.current)
+
+    def _channels(self, *, is_favourite: bool) -> list[SidebarChannel]:
+        """Channels of one of the two sections, in the asker's order; the one that is shown is always among them."""
+        section = SidebarSection.FAVOURITES if is_favourite else SidebarSection.CHANNELS
+        listed = list(self.shell.sidebar.channels)
+        if (channel := self.channel) and not channel.is_direct and all(each.pk != channel.pk for each in listed):
+            listed.append(SidebarChannel(channel.pk, channel.name, channel.is_private, unread=False, mention_count=0))
+            listed.sort(key=attrgetter("name"))
+        rows = [
+            each
+            for each in listed
+            if each.is_favourite == is_favourite and self._shows(section, is_new=each.is_new, pk=each.pk)
+        ]
+        if self.shell.sidebar.order == SidebarOrder.UNREAD:
+            rows.sort(key=lambda each: (not each.mention_count, not each.unread, each.is_muted))
+        return rows
+
+    def _direct(self, *, is_favourite: bool) -> list[SidebarDirect]:
+        section = SidebarSection.FAVOURITES if is_favourite else SidebarSection.DIRECT
+        return [
+            each
+            for each in self.shell.sidebar.direct
+            if each.is_favourite == is_favourite and self._shows(section, is_new=each.is_new, pk=each.channel_id)
+        ]
+
+    def _links(self, rows: Sequence[SidebarChannel | SidebarDirect]) -> SafeString:
+        slug, current = self.shell.request.workspace.slug, self.current
+        html = (
+            render_fragment("chat/_sidebar_channel.html", slug=slug, channel=each, is_current=each.pk == current)
+            if isinstance(each, SidebarChannel)
+            else render_fragment(
+                "chat/_sidebar_direct.html", slug=slug, direct=each, is_current=each.channel_id == current
+            )
+            for each in rows
+        )
+        return SafeString("".join(html))
+
+    def _agents(self) -> SafeString:
+        shell = self.shell
+        rows = (
+            {"slug": shell.request.workspace.slug, "agent": agent, "here": shell.here}
+            for agent in shell.sidebar.agents
+            if self._shows(SidebarSection.AGENTS, is_new=bool(agent.replies), pk=None)
+        )
+        return render_fragments("chat/_sidebar_agent.html", rows)
+
+    def _people(self) -> SafeString:
+        request = self.shell.request
+        rows = (
+            {"slug": request.workspace.slug, "person": one, "is_asker": one.pk == request.access.participant_id}
+            for one in self.shell.sidebar.people
+            if self._shows(SidebarSection.PEOPLE, is_new=False, pk=None)
+        )
+        return render_fragments("chat/_sidebar_person.html", rows)
+
+
+def channel_choices(request: WorkspaceRequest, chosen: int | None) -> list[SidebarChannel]:
+    """Channels for a list to choose from: those of the sidebar, and the one that is chosen, with one more statement
+    where it is none of them; by name."""
+    choices = list(shell_of(request).channels)
+    if chosen is not None and all(each.pk != chosen for each in choices) and sees_channel(request.access, chosen):
+        rooms = Channel.objects.visible_to(request.access).filter(pk=chosen)
+        choices += [SidebarChannel(one.pk, one.name, one.is_private, unread=False, mention_count=0) for one in rooms]
+        choices.sort(key=attrgetter("name"))
+    return choices
 
 
 def shell_of(request: WorkspaceRequest) -> Shell:

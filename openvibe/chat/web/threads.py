@@ -94,6 +94,7 @@ def _render_thread_page(
             followers=answering,
             enter_sends=request.member.enter_sends,
             author=SidebarParticipant(me.pk, me.handle, me.name, level=None, label=me.label),
+            has_focus=other is not None and not request.GET,
         ),
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
@@ -104,7 +105,7 @@ class Composer:
     """What `chat/_composer.html` shows to `author`.
 
     `closed_reason`: why nothing can be written here, empty where it can; `problem`: why the text could
-    not be posted, if it was; `followers` answer every message."""
+    not be posted, if it was; `followers` answer every message; `has_focus`: the keyboard begins there."""
 
     thread_id: int
     title: str
@@ -115,6 +116,7 @@ class Composer:
     followers: tuple[NamedAgent, ...]
     enter_sends: bool
     author: SidebarParticipant
+    has_focus: bool = False
     max_characters: int = MAX_BODY_CHARACTERS
 
 
@@ -144,6 +146,7 @@ class ThreadHead:
     pending_decisions: int
     notify: NotifyMenu
     other: str = ""
+    other_handle: str = ""
     is_other_agent: bool = False
     accesses: tuple[tuple[str, str], ...] = tuple(Thread.Access.choices)
 
@@ -183,6 +186,7 @@ def _thread_head(
         pending_decisions=0 if request.access.is_guest else sum(count(thread) for count in PENDING_DECISIONS),
         notify=thread_notify_menu(request, thread, surroundings.notify_level, surroundings.channel_notify_level),
         other=other.label if other else "",
+        other_handle=other.handle if other else "",
         is_other_agent=other is not None and other.is_agent,
     )
 

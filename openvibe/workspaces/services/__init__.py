@@ -44,6 +44,7 @@ from openvibe.workspaces.services.members import (
     set_quiet_hours,
     update_member_role,
     update_profile,
+    upload_picture,
 )
 from openvibe.workspaces.services.sessions import describe_browser, end_sessions
 from openvibe.workspaces.services.spending import TOKENS_LEFT, meter_client
@@ -99,4 +100,5 @@ __all__ = [
     "update_prompt_budgets",
     "update_snippet",
     "update_workspace",
+    "upload_picture",
 ]

@@ -1,10 +1,14 @@
 """Adds, changes and removes members: their handles, roles, own settings, hours and pictures; notes who has a
 page open."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from datetime import MAXYEAR, datetime, time
+from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -27,6 +31,7 @@ from openvibe.workspaces.models import (
     Workspace,
     handle_validator,
 )
+from openvibe.workspaces.pictures import MAX_UPLOAD_BYTES, make_picture
 
 RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
 
@@ -268,6 +273,14 @@ def save_picture(*, participant: Participant, content: bytes) -> None:
     """`content`: as `make_picture` gives it. Everybody's pages show it from their next load on."""
     Picture.objects.update_or_create(participant=participant, defaults={"content": content})
     emit("members_changed", workspace_id=participant.workspace_id)
+
+
+def upload_picture(*, participant: Participant, upload: UploadedFile[Any] | None) -> None:
+    """Makes a picture of the file that a form sent, and saves it. Raises Problem for no file, and for one that is no
+    picture."""
+    if upload is None:
+        raise Problem("Choose a picture first: a PNG, JPEG or WebP file.", field="picture")
+    save_picture(participant=participant, content=make_picture(upload.read(MAX_UPLOAD_BYTES + 1)))
 
 
 @transaction.atomic

@@ -1,4 +1,4 @@
-"""Pictures of people: set and removed on one's profile, shown to members of the workspace."""
+"""Pictures: one's own set and removed on one's profile, all shown to members of the workspace."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -10,8 +10,7 @@ from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Picture
-from openvibe.workspaces.pictures import MAX_UPLOAD_BYTES, make_picture
-from openvibe.workspaces.services import remove_picture, save_picture
+from openvibe.workspaces.services import remove_picture, upload_picture
 from openvibe.workspaces.web.views import render_profile
 
 
@@ -45,12 +44,8 @@ def picture_change(request: WorkspaceRequest) -> HttpResponse:
         messages.success(request, "Your picture is gone. Your initial is shown instead.")
         return redirect("profile", request.workspace.slug)
     try:
-        upload = request.FILES.get("picture")
-        if upload is None:
-            raise Problem("Choose a picture first: a PNG, JPEG or WebP file.", field="picture")
-        content = make_picture(upload.read(MAX_UPLOAD_BYTES + 1))
+        upload_picture(participant=request.member.participant, upload=request.FILES.get("picture"))
     except Problem as problem:
         return render_profile(request, picture_problem=problem)
-    save_picture(participant=request.member.participant, content=content)
     messages.success(request, "Your picture is saved.")
     return redirect("profile", request.workspace.slug)

@@ -43,6 +43,7 @@ from openvibe.chat.models import (
     Channel,
     ChannelMembership,
     ConversationImport,
+    Favourite,
     Image,
     MailedMention,
     Message,
@@ -53,10 +54,12 @@ from openvibe.chat.models import (
     Quote,
     Reaction,
     SavedMessage,
+    SidebarSettings,
     StoredFile,
     Thread,
 )
 from openvibe.chat.services import (
+    add_favourite,
     add_reaction,
     make_image,
     open_direct_messages,
@@ -64,6 +67,7 @@ from openvibe.chat.services import (
     post_message,
     save_message,
     set_notification_level,
+    update_sidebar,
 )
 from openvibe.engines.database.fields import EncryptedTextField, encrypt
 from openvibe.workspaces.models import Member, User, Workspace
@@ -99,6 +103,9 @@ def made_willow(module_transaction: None) -> Member:
     say(direct, owner, "Between us.")
     for scope in (thread, thread.channel):
         set_notification_level(scope=scope, by=by, level="nothing")
+    for favourite in (direct.channel, thread.channel):
+        add_favourite(channel=favourite, by=by)
+    update_sidebar(by=by, order="unread", folded=["people", "agents"])
     MailedMention.objects.create(participant=owner.participant, message=reply)
     note_presence([owner.participant_id])
     Member.objects.filter(pk=owner.pk).update(notify_level="all", digest="hourly", digest_sent_at=timezone.now())
@@ -191,6 +198,8 @@ def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path, folder:
     assert MessageToEmbed.objects.exists()
     for model in (Reaction, SavedMessage, NotificationPreference, MailedMention):
         assert model._base_manager.exists()
+    assert [each.channel.is_direct for each in Favourite.objects.order_by("id")] == [True, False]
+    assert SidebarSettings.objects.values_list("order", "folded").get() == ("unread", ["people", "agents"])
     assert Thread.objects.get(title="Spring planting").pin_slot
     ana = Member.objects.get(workspace=back)
     assert (ana.notify_level, ana.digest, ana.digest_sent_at is None) == ("all", "hourly", False)

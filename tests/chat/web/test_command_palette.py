@@ -43,9 +43,8 @@ def test_names_are_found_by_the_beginnings_of_their_words(
 
 
 def test_a_guest_comes_to_whom_she_chooses(ana: Member, ben: Member, home: str, signed_in: SignedIn) -> None:
-    """The page of people shows her nobody but herself."""
     add_to_channel(channel=make_channel(ana, "beds"), participant=ben.participant, by=access(ana))
-    browser, address = signed_in(ben), f"{home}direct/?to={ana.participant_id}"
+    browser, address = signed_in(ben), f"{home}people/ana/"
     (place,) = browser.get(f"{home}places/", {"q": "ana"}).json()["places"]
     assert place["href"] == address
     assert f'class="nav-item" href="{address}"' in browser.get(f"{home}sidebar/").content.decode()
@@ -68,12 +67,15 @@ def test_channels_are_found_that_the_sidebar_has_no_room_for(
     assert find(signed_in(ben), home, q="bed") == []
 
 
-def test_a_person_is_on_the_page_of_people_that_is_opened(ana: Member, home: str, signed_in: SignedIn) -> None:
-    last = factories.write_members(ana.workspace, 120)[99]  # far from the first page of fifty
+def test_a_person_is_on_the_page_that_is_opened(ana: Member, home: str, signed_in: SignedIn) -> None:
+    last = factories.write_members(ana.workspace, 120)[99]
     browser = signed_in(ana)
     (place,) = browser.get(f"{home}places/", {"q": last.participant.handle}).json()["places"]
-    address, _, anchor = place["href"].partition("#")
-    assert f'id="{anchor}"' in browser.get(address).content.decode()
+    page = browser.get(place["href"]).content.decode()
+    assert f"@{last.participant.handle}" in page.partition("<main")[2]
+    address, _, anchor = f"{home}members/?person={last.participant_id}#p-{last.participant_id}".partition("#")
+    assert f'href="{address}#{anchor}"' in page
+    assert f'id="{anchor}"' in browser.get(address).content.decode()  # far from the first page of fifty
 
 
 def test_recent_places_come_first_and_alone_without_words(

@@ -1,5 +1,6 @@
 """Direct messages in the browser: begun from a person or an agent, shown by the other's name, nobody else's."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -18,12 +19,16 @@ def test_a_first_message_begins_them_and_the_link_leads_back(
     ana: Member, dora: Member, home: str, signed_in: SignedIn
 ) -> None:
     browser, to = signed_in(dora), ana.participant_id
-    assert b'value="%d" selected' % to in browser.get(f"{home}direct/?to={to}").content
+    empty = browser.get(f"{home}direct/?to={to}").content.decode()
+    assert re.search(r'<textarea id="first-body"[^>]* autofocus data-enter>', empty)
+    assert "Message to Ana" in empty
+    assert not Thread.objects.exists()
     response = browser.post(f"{home}direct/", {"to": to, "body": "Hello!"})
     thread = Thread.objects.get()
     assert response["Location"] == browser.get(f"{home}direct/?to={to}")["Location"] == f"{home}t/{thread.pk}/"
     page = browser.get(response["Location"]).content.decode()
-    assert "<h1>Ana</h1>" in page
+    assert re.search(r'<h1 dir="auto"><a [^>]*href="[^"]*/people/ana/" data-card>Ana</a></h1>', page)
+    assert re.search(r'<textarea id="composer-body"[^>]* autofocus ', page)
     assert "Message to Ana" in page
     assert f"/c/{thread.channel_id}/" not in page
     for settings in ("", "edit/", "members/"):
@@ -33,16 +38,13 @@ def test_a_first_message_begins_them_and_the_link_leads_back(
 def test_of_many_the_first_are_offered_and_others_are_searched_for(
     ana: Member, dora: Member, home: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openvibe.chat.web.direct_messages.MAX_OFFERED_PARTICIPANTS", 1)
+    monkeypatch.setattr("openvibe.chat.web.direct_messages.MAX_OFFERED_RECIPIENTS", 1)
     browser, zoe = signed_in(ana), make_member("Zoe", ana.workspace)
     page = browser.get(f"{home}direct/").content.decode()
     assert "the first 1 of 2" in page
     assert "@zoe" not in page
     assert "@zoe" in browser.get(f"{home}direct/?q=zo").content.decode()
-    assert (
-        f'value="{zoe.participant_id}" selected'
-        in browser.get(f"{home}direct/?to={zoe.participant_id}").content.decode()
-    )
+    assert "Message to Zoe" in browser.get(f"{home}direct/?to={zoe.participant_id}").content.decode()
     assert "Nobody here" in browser.get(f"{home}direct/?q=nobody").content.decode()
 
 
@@ -55,6 +57,13 @@ def test_what_cannot_be_sent_is_kept_and_nothing_is_begun(
     assert answer.status_code == status
     assert body.encode() in answer.content
     assert not Channel.objects.exists()
+
+
+def test_a_first_message_that_is_sent_twice_is_one(ana: Member, dora: Member, home: str, signed_in: SignedIn) -> None:
+    values = {"to": ana.participant_id, "body": "Hello!", "client_id": "a" * 32}
+    answers = [signed_in(dora).post(f"{home}direct/", values) for _ in range(2)]
+    assert answers[0]["Location"] == answers[1]["Location"]
+    assert Message.objects.count() == 1
 
 
 def test_to_another_admin_there_is_nothing(ana: Member, dora: Member, home: str, signed_in: SignedIn) -> None:

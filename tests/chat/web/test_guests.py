@@ -61,7 +61,7 @@ def test_a_guest_who_tries_handles_is_not_told_which_there_are(
     page = signed_in(ben).get(f"{home}t/{own_thread.pk}/").content.decode()
     assert [each.participant.handle for each in Mention.objects.filter(message=message)] == ["ana"]
     assert "was not told" not in page
-    assert '<span class="mention">@ana</span>' in page
+    assert f'<a class="mention" href="{home}people/ana/" data-card>@ana</a>' in page
 
 
 def test_a_guest_who_edits_a_message_names_nobody_unknown_either(

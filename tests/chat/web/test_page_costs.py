@@ -96,8 +96,8 @@ def test_the_sidebar_counts_what_was_not_read_outside_dives_and_archives(
     mark_read(thread=Thread.objects.get(title="Read"), by=access(dora), seq=1)
 
     sidebar = visible_words(signed_in(dora).get(f"{home}sidebar/").content.decode())
-    channels = sidebar[sidebar.index("Channels") : sidebar.index("Direct")]
-    assert channels == "Channels general , something new 2 mentions other "
+    channels = sidebar[sidebar.index("Channels") : sidebar.index("Browse")]
+    assert channels == "Channels By name Unread first general , something new 2 mentions other "
 
 
 def test_equal_values_are_rendered_once_and_tokens_stay_everybodys_own(
