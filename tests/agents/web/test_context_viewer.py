@@ -208,7 +208,7 @@ def test_what_an_agent_said_is_shown_whole_whatever_colons_are_in_it(
     ana: Member, answered: Run, thread: Thread
 ) -> None:
     assert answered.reply is not None
-    Message.objects.filter(pk=answered.reply_id).update(body="Note of mine: prune in February.")
+    Message.objects.filter(pk=answered.reply.pk).update(body="Note of mine: prune in February.")
     run = Run.objects.get(trigger=say(thread, ana, "@vibe and the pears?"))
     execute_run(run.pk)
     page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/").content.decode()
