@@ -173,7 +173,8 @@ def _change_rows(changes: Sequence[ItemChange[ItemView]]) -> list[ChangeRow]:
 
 
 def _comparison(run: Run, view: SnapshotView, access: Access) -> dict[str, Any]:
-    """This prompt beside the one before it, each as the viewer may see it; of a session that goes on all is new."""
+    """Values for this prompt beside the one before it, each as the viewer may see it. Of a session that goes on all is
+    new."""
     before = previous_snapshot(run)
     if before is None:
         return {}

@@ -198,7 +198,7 @@ def split_thread(
     """
     parts = sorted(parts, key=lambda each: (each.first, each.kind != "summary"))
     depths, new = {span.id: span.depth for span in spans}, set(created)
-    counted = {part.row_id for part in parts if part.kind == "message"}  # of them a middle may be recalled besides
+    counted: set[int] = set()  # of one message several passages may be recalled
     pieces: list[Piece] = []
     recalled_pieces: list[Piece] = []
     last_seq = 0

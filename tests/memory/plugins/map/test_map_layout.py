@@ -38,7 +38,7 @@ def test_a_thread_reads_from_summaries_to_what_was_said_afterwards() -> None:
     assert [word for _, word in layout.legend] == ["Whole", "Summarised", "Not read"]
 
 
-def test_the_middle_of_a_message_in_view_is_no_message_more() -> None:
+def test_passages_of_one_message_are_one_that_was_recalled() -> None:
     parts = [
         part("message", 9, 9),
         part("recalled", 9, 9, 300),
@@ -48,7 +48,7 @@ def test_the_middle_of_a_message_in_view_is_no_message_more() -> None:
     pieces = split_thread(parts, (), end=9, last=10)
     measures = {1: Measure(8, 100, 1), 9: Measure(1, 900, 9), 10: Measure(1, 20, 10)}
     layout = build_map_layout(pieces, measures, tokens=1_000, budget=2_000)
-    assert layout.sentence == "1 message word for word, 1 recalled for this question, 7 not read."
+    assert layout.sentence == "1 message word for word, 2 recalled for this question, 7 not read."
     assert layout.source_tokens == 1_020
     assert not any(" 0 tokens" in piece.words for piece in layout.all_pieces)
 
