@@ -82,7 +82,7 @@ class Piece:
             name = f"{count} summaries" if count > 1 else "Summary of summaries" if self.depth else "Summary"
             return f"{name} of {which}{new}: {self.source.tokens:,} → {pluralize(self.tokens, 'token')}"
         if self.kind == "recalled":
-            return f"{self.title}, {which}"
+            return f"{self.title}, {which}: {pluralize(self.tokens, 'token')}"
         if self.kind == "unseen" and self.summary_ids:
             return f"{self.title}, {which}: the summary was left out; {self.source.tokens:,} tokens were said"
         return f"{self.title}, {which}: {pluralize(self.source.tokens, 'token')}"
