@@ -1,6 +1,6 @@
 """The context viewer: exactly what a run saw."""
 
-import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,13 +9,11 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from agents.agent.models import Run, Snapshot, WatchLook
-from agents.prompts.answer_sources import SharedPassage, find_sources
-from agents.prompts.assembler.stack import STACK
-from agents.prompts.descriptions import SECTION_TITLES, read_parts
+from agents.agent.models import Run, WatchLook
+from agents.prompts.comparison import ItemChange, WordRun, compare_items
+from agents.prompts.descriptions import SECTION_TITLES, count_left_out, read_parts
 from agents.prompts.snapshots.redaction import (
     ItemView,
-    SectionView,
     SnapshotView,
     previous_snapshot,
     read_snapshot,
@@ -23,21 +21,22 @@ from agents.prompts.snapshots.redaction import (
 )
 from agents.prompts.snapshots.store import key_ids
 from agents.statistics.charts import SEGMENT_TITLES, segment_tokens
+from agents.web.answer_words import answer_sources, mark_answer
 from agents.web.knowledge_uses import used_entries
+from agents.web.prompt_items import ItemRow, layer_rows, section_shares, written_text
 from agents.web.runs import access_run
 from memory.queries import visible_work_items
 from openvibe.base.problems import Missing
-from openvibe.chat.models import Message
-from openvibe.engines.llm.fences import parse_fences
-from openvibe.engines.llm.transcripts import message_text
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.services import note_opened_context
 
 PREVIEW_TABS = (("sections", "Sections"), ("dropped", "Dropped"), ("raw", "Raw messages"))
-RUN_TABS = (*PREVIEW_TABS, ("compared", "Compared with previous turn"), ("tools", "Tool calls"))
-TRUST_LABELS = {"trusted": "Trusted", "semi_trusted": "Semi-trusted", "untrusted": "Untrusted"}
+RUN_TABS = (*PREVIEW_TABS, ("compared", "Compared with the one before"), ("tools", "Tool calls"))
 BAR_UNITS = 1000
 """Units of the segmented bar's drawing, whatever its width on the page."""
+MAX_SAME_CHARACTERS = 120
+"""Characters shown on either side of words that changed, where more of a text stayed the same."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,11 @@ def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -
     }
     if view is not None:
         page |= viewer_values(view, tab) | {"work_links": work_links(request, view, tab)}
-    if view is not None and tab == "sections":
-        page["sources"] = _answer_sources(run, view)
+    if view is not None and tab == "sections" and run.reply is not None and view.messages:
+        sources = answer_sources(run, view)
+        page |= {"sources": sources, "answer": mark_answer(run.reply.body, sources)}
     if view is not None and tab == "compared":
-        page["comparison"] = _comparison(run, view.snapshot)
+        page["comparison"] = _comparison(run, view, request.access)
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
 
 
@@ -85,44 +85,6 @@ def _look_before(run: Run) -> WatchLook | None:
     return WatchLook.objects.filter(line=run.trigger_id).defer("content").first()
 
 
-_FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class AnswerSource:
-    """An item that the answer shares words with, and which. `is_own`: an earlier message of the agent itself."""
-
-    item: ItemView
-    passage: SharedPassage
-    is_own: bool
-
-
-def _answer_sources(run: Run, view: SnapshotView) -> list[AnswerSource]:
-    """What of the prompt the answer's words come from, but for the question; nothing while there is no answer. What the
-    agent said itself is the last. One query."""
-    items = [
-        item
-        for section in view.sections
-        if section.section not in ("request", "tools", "policy")
-        for item in section.items
-        if not item.hidden
-    ]
-    texts = [_unescaped_text(item) for item in items]
-    messages = Message.objects.filter(pk__in=[item.message_id for item in items if item.message_id])
-    own_ids = set(messages.filter(author=run.agent.participant_id).values_list("pk", flat=True))
-    own = {place for place, item in enumerate(items) if item.message_id in own_ids}
-    passages = find_sources(run.reply.body if run.reply else "", texts, own)
-    return [AnswerSource(items[passage.place], passage, passage.place in own) for passage in passages]
-
-
-def _unescaped_text(item: ItemView) -> str:
-    """What the item says, as it was written: without its fences, what is escaped inside them, and who said it when."""
-    if item.text.startswith("<") and (fences := parse_fences(item.text)):
-        return "\n".join(fence.text for fence in fences)
-    text = _FENCE_LINE.sub("", item.text)
-    return message_text(text) if item.message_id else text
-
-
 def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
     """What the viewer's templates need of a snapshot, for one tab."""
     return {
@@ -130,10 +92,11 @@ def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
         "bar": BAR_UNITS,
         "percent": _percent(view.snapshot.tokens, view.snapshot.budget),
         "prefix_percent": _percent(view.snapshot.prefix_shared or 0, view.snapshot.tokens),
-        "layers": _layer_rows(view.sections) if tab == "sections" else [],
-        "trust_labels": TRUST_LABELS,
+        "shares": section_shares(view) if tab == "sections" else [],
+        "layers": layer_rows(view) if tab == "sections" else [],
         "section_titles": SECTION_TITLES,
         "read_parts": read_parts([item for section in view.sections for item in section.items]),
+        "left_out": count_left_out(view.dropped),
     }
 
 
@@ -174,32 +137,74 @@ def bar_segments(view: SnapshotView) -> tuple[BarSegment, ...]:
     return tuple(segments)
 
 
-def _layer_rows(sections: Sequence[SectionView]) -> list[dict[str, Any]]:
-    """The layers that hold something, each with its sections, for the table."""
-    rows = []
-    for layer in STACK:
-        own = [section for section in sections if section.layer == layer.name]
-        if own:
-            tokens = sum(section.tokens for section in own)
-            rows.append({"key": layer.name, "title": layer.title, "tokens": tokens, "sections": own})
+@dataclass(frozen=True)
+class ChangeRow:
+    """A line of the comparison: an item that was added, is gone or was changed, with its words; or how many in a row
+    stayed the same."""
+
+    change: ItemChange[ItemView] | None
+    same_count: int = 0
+
+    @property
+    def row(self) -> ItemRow:
+        assert self.change is not None
+        return ItemRow(self.change.item)
+
+    @property
+    def words(self) -> list[WordRun]:
+        """What became of its words; where many stayed the same, those beside a change."""
+        runs = self.change.words if self.change else ()
+        last = len(runs) - 1
+        return [
+            run if run.kind != "same" else WordRun("same", _shorten(run.text, is_first=at == 0, is_last=at == last))
+            for at, run in enumerate(runs)
+        ]
+
+
+def _shorten(text: str, *, is_first: bool, is_last: bool) -> str:
+    """The beginning and the end of words that stayed the same, as far as they stand beside a change."""
+    head = "" if is_first else text[:MAX_SAME_CHARACTERS]
+    tail = "" if is_last else text[-MAX_SAME_CHARACTERS:]
+    return text if len(text) <= len(head) + len(tail) + 1 else f"{head} … {tail}"
+
+
+def _change_rows(changes: Sequence[ItemChange[ItemView]]) -> list[ChangeRow]:
+    rows: list[ChangeRow] = []
+    for change in changes:
+        if change.kind != "same":
+            rows.append(ChangeRow(change))
+        elif rows and rows[-1].change is None:
+            rows[-1] = ChangeRow(None, rows[-1].same_count + 1)
+        else:
+            rows.append(ChangeRow(None, 1))
     return rows
 
 
-def _comparison(run: Run, snapshot: Snapshot) -> dict[str, Any]:
+def _comparison(run: Run, view: SnapshotView, access: Access) -> dict[str, Any]:
+    """Values for this prompt beside the one before it, each as the viewer may see it. Of a session that goes on all is
+    new."""
     before = previous_snapshot(run)
     if before is None:
         return {}
+    snapshot = view.snapshot
     shared = snapshot.prefix_shared or 0
     parts, parts_before = (
         segment_tokens(one.layers, tools=one.sections.get("tools", 0), free=0) for one in (snapshot, before)
     )
-    return {
+    comparison = {
         "before": before,
         "shared": shared,
         "shared_percent": _percent(shared, snapshot.tokens),
         "new": max(snapshot.tokens - shared, 0),
         "parts": [(SEGMENT_TITLES[key], parts_before[key], parts[key]) for key in parts if key != "free"],
     }
+    earlier = read_snapshot(before.run, access)
+    if earlier is None or not (earlier.messages and view.messages):
+        return comparison
+    items, earlier_items = ([item for section in one.sections for item in section.items] for one in (view, earlier))
+    changes = compare_items([] if snapshot.continues_id else earlier_items, items, written_text)
+    counts = Counter(change.kind for change in changes)
+    return comparison | {"rows": _change_rows(changes), "counts": counts, "is_readable": True}
 
 
 def _percent(part: int, whole: int) -> float:

@@ -93,8 +93,8 @@ class ContextEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionStats:
-    """What there is of a session. `messages` counts all that was said and stands; `tokens` what the entries need in a
-    prompt."""
+    """What there is of a session. `messages` counts what was said and prompts may hold; `tokens` what the entries need
+    in a prompt."""
 
     messages: int
     entries: int

@@ -8,10 +8,11 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Least
 
 from memory.blocks.queries import read_notes
 from memory.blocks.services import check_thread_is_public, store_notes
-from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Session, SessionManager
+from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Session, SessionManager
 from memory.plugins.models import SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from openvibe.base.problems import Missing, Problem, Refused
@@ -187,6 +188,10 @@ def messages_for_prompts(access: Access, **scope: Any) -> QuerySet[Message]:
         **scope, state__in=(Message.State.COMPLETE, Message.State.STOPPED), deleted_at=None
     ).exclude(Q(kind=Message.Kind.SYSTEM) | Q(body=""))
     return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
+
+
+MESSAGE_COST = Least("token_count", MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS
+"""Tokens that a message needs in a prompt, with its author and time."""
 
 
 def prompt_messages(session: Session) -> QuerySet[Message]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.db.models import Count, Sum
-from django.db.models.functions import Least
 
 from memory.plugins.base import (
     ENVELOPE_TOKENS,
@@ -19,7 +18,14 @@ from memory.plugins.base import (
     pair_tool_calls,
 )
 from memory.plugins.message_search import SearchMixin
-from memory.plugins.sessions import ProfileMixin, SessionMixin, message_entries, prompt_messages, store_messages
+from memory.plugins.sessions import (
+    MESSAGE_COST,
+    ProfileMixin,
+    SessionMixin,
+    message_entries,
+    prompt_messages,
+    store_messages,
+)
 
 MAX_WINDOW_MESSAGES = 4_000
 """Messages looked at, whatever the budget."""
@@ -69,11 +75,8 @@ class SimpleProvider(SearchMixin, ProfileMixin, SessionMixin):
         return [entry for entry in message_entries(window.order_by("seq")) if entry.ordinal in shown_seqs]
 
     def stats(self, session: Session) -> SessionStats:
-        totals = prompt_messages(session).aggregate(
-            count=Count("pk"), tokens=Sum(Least("token_count", MAX_ENTRY_TOKENS), default=0)
-        )
-        count = totals["count"]
-        return SessionStats(messages=count, entries=count, tokens=totals["tokens"] + count * ENVELOPE_TOKENS)
+        totals = prompt_messages(session).aggregate(count=Count("pk"), tokens=Sum(MESSAGE_COST, default=0))
+        return SessionStats(messages=totals["count"], entries=totals["count"], tokens=totals["tokens"])
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import FloatField, Func, IntegerField, Sum, Value
+from django.db.models.functions import Cast, Extract
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -19,6 +21,7 @@ from memory.plugins.base import (
     Corrector,
     Explorer,
     Searcher,
+    Session,
     read_stats,
     takes_focus,
 )
@@ -36,13 +39,19 @@ from memory.plugins.map.token_chart import CompactionStep, Growth, TokenChart, b
 from memory.plugins.models import Compaction
 from memory.plugins.registry import ActivePlugin, active_plugin, provider_for, provider_of
 from memory.plugins.services import correct_summary
-from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, session_of
+from memory.plugins.sessions import (
+    COMPACTION_TARGET,
+    COMPACTION_THRESHOLD,
+    MESSAGE_COST,
+    context_budget,
+    prompt_messages,
+    session_of,
+)
 from memory.plugins.tasks import enqueue_compaction_on_commit
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
-from openvibe.engines.database.prepared_statements import fetch_unprepared
 from openvibe.engines.database.timestamps import parse_stored_time
 from openvibe.engines.text.markdown import render_markdown
 from openvibe.workspaces.access import Access
@@ -110,6 +119,7 @@ def _summary_context(request: WorkspaceRequest, thread: Thread, summary_id: int)
     return {
         "thread": thread,
         "summary": description,
+        "cost": description.tokens + ENVELOPE_TOKENS,
         "lines": [
             (line, line.entry.summary_id is None and SafeString(render_markdown(line.entry.text)))  # sanitised
             for line in tree_lines(expansion.entries)
@@ -212,7 +222,6 @@ def _page_context(
     )
     state: dict[str, Any] = {  # sizes in tokens
         "stats": read_stats(provider, session),
-        "envelope": ENVELOPE_TOKENS,
         "budget": budget,
         "pause": find_pause(thread.workspace_id, provider),
         "threshold": int(budget * COMPACTION_THRESHOLD),
@@ -228,12 +237,14 @@ def _page_context(
     if is_full_page and isinstance(provider, Explorer):
         context |= {"tree": build_summary_tree(provider, session, budget)}
     if is_full_page and context["denied_reason"] is None:
-        chart = _token_chart(thread, finished, tokens=state["stats"].tokens, budget=budget)
+        chart = _token_chart(thread, session, finished, tokens=state["stats"].tokens, budget=budget)
         context |= {"history": finished, "chart": chart, "caches": PROMPT_HISTORY.only().charts(thread, access)}
     return context
 
 
-def _token_chart(thread: Thread, finished: list[Compaction], *, tokens: int, budget: int) -> TokenChart | None:
+def _token_chart(
+    thread: Thread, session: Session, finished: list[Compaction], *, tokens: int, budget: int
+) -> TokenChart | None:
     """The drawing; None before the first compaction that measured something."""
     steps = [
         CompactionStep(row.finished_at, row.tokens_before, row.tokens_after)
@@ -253,7 +264,7 @@ def _token_chart(thread: Thread, finished: list[Compaction], *, tokens: int, bud
     )
     return build_token_chart(
         steps,
-        _growth(thread, starts_at, now),
+        _growth(session, starts_at, now),
         starts_at=starts_at,
         now=now,
         tokens=tokens,
@@ -262,20 +273,19 @@ def _token_chart(thread: Thread, finished: list[Compaction], *, tokens: int, bud
     )
 
 
-_SELECT_GROWTH = """
-SELECT width_bucket(extract(epoch FROM created_at)::float8, %(start)s, %(end)s, %(parts)s), sum(token_count)::bigint
-FROM chat_message WHERE thread_id = %(thread)s AND deleted_at IS NULL GROUP BY 1 ORDER BY 1
-"""
 GROWTH_PARTS = 120
 
 
-def _growth(thread: Thread, starts_at: datetime, now: datetime) -> list[Growth]:
-    """Tokens of the thread's messages, summed up over parts of the time; those of before stand at the start. One
-    statement."""
+def _growth(session: Session, starts_at: datetime, now: datetime) -> list[Growth]:
+    """Tokens of the thread's messages as memory counts them, summed up over parts of the time; those of before stand at
+    the start. One statement."""
     start, end = starts_at.timestamp(), max(now.timestamp(), starts_at.timestamp() + 1)
-    values = {"start": start, "end": end, "parts": GROWTH_PARTS, "thread": thread.pk}
+    edges = (Value(start, FloatField()), Value(end, FloatField()), Value(GROWTH_PARTS))
+    second = Cast(Extract("created_at", "epoch"), FloatField())
+    part = Func(second, *edges, function="width_bucket", output_field=IntegerField())
+    rows = prompt_messages(session).annotate(part=part).order_by().values("part").annotate(size=Sum(MESSAGE_COST))
     width = (end - start) / GROWTH_PARTS
     return [
-        Growth(starts_at + timedelta(seconds=max(part - 1, 0) * width), tokens)
-        for part, tokens in fetch_unprepared(_SELECT_GROWTH, values)
+        Growth(starts_at + timedelta(seconds=max(number - 1, 0) * width), tokens)
+        for number, tokens in rows.order_by("part").values_list("part", "size")
     ]

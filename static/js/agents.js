@@ -1,6 +1,6 @@
 // Feedback, runs and the context viewer: what makes the already working forms and links quicker.
 
-import { one } from "./page.js";
+import { one, reveal } from "./page.js";
 
 // Ctrl+Enter saves the words, Escape closes the form.
 document.addEventListener("keydown", (event) => {
@@ -15,14 +15,10 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// A segment of the context bar leads to its layer, a part of the sentence to its section, opened, in the page or in the panel.
+// A segment of the context bar leads to its layer, a part of the sentence to its section, a number in the answer to its
+// source and that to its item: opened, in the page or in the panel.
 document.addEventListener("click", (event) => {
-  const segment = event.target.closest?.("a[data-layer]"); // of the bar, too, which is a drawing
-  const layer = segment && document.getElementById(segment.getAttribute("href").slice(1));
-  if (!layer) return;
-  event.preventDefault();
-  if (layer.matches("details")) layer.open = true;
-  else for (let next = layer.nextElementSibling; next?.matches("details"); next = next.nextElementSibling) next.open = true;
-  layer.scrollIntoView({ block: "start" });
-  one("summary", layer.matches("details") ? layer : layer.nextElementSibling)?.focus({ preventScroll: true });
+  const link = event.target.closest?.("a[data-layer]"); // of the bar, too, which is a drawing
+  if (link && reveal(link.getAttribute("href"), link.closest(".context"))) event.preventDefault();
 });
+if (one("#main .context, #main .memory-map")) reveal(location.hash, one("#main"));

@@ -243,6 +243,18 @@ export function refocus(old, root, otherwise = partAround(old, root)) {
   otherwise.focus({ preventScroll: true });
 }
 
+/** Leads to what the hash of an address names: opens what it stands in, and gives it the keyboard. Whether there is such. */
+export function reveal(hash, root = document) {
+  const part = all("[id]", root).find(({ id }) => `#${id}` === hash || `#${encodeURIComponent(id)}` === hash);
+  if (!part) return false;
+  for (let around = part.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+  part.scrollIntoView({ block: "start" });
+  const holder = part.matches("details") ? one("summary", part) : part;
+  if (holder.tabIndex < 0) holder.tabIndex = -1;
+  holder.focus({ preventScroll: true });
+  return true;
+}
+
 /** Put `now` in the place of `old`: whoever had the keyboard in it keeps it there. */
 export function replace(old, now) {
   const focused = old.contains(document.activeElement) ? document.activeElement : null;

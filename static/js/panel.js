@@ -1,7 +1,7 @@
 // The right panel: its address stands in the URL as ?panel=, so that it survives a reload.
 
 import { isTyped } from "./drafts.js";
-import { all, body, focusWithin, one, refocus, workspace } from "./page.js";
+import { all, body, focusWithin, one, refocus, reveal, workspace } from "./page.js";
 
 const panel = one("#panel");
 const shell = one(".shell");
@@ -63,6 +63,7 @@ async function show(url, by) {
   const now = document.activeElement;
   const isWaiting = [before, body].includes(now) || (way.row && now.closest(".message")?.id === way.row);
   if (!isWaiting) return; // whoever went elsewhere meanwhile, to write perhaps, stays there
+  if (reveal(url.hash, panel)) return;
   if (before.hasAttribute("data-tab") && !before.isConnected) refocus(before, panel, panel);
   else focusWithin(panel, panel);
 }

@@ -64,5 +64,5 @@ def context_of(page: Page, reply: Locator) -> Locator:
     """The context viewer of a reply, in the panel."""
     reply.get_by_role("link", name=re.compile("Why this answer")).click()
     panel = page.locator("#panel")
-    expect(panel.get_by_role("heading", name="Prompt of Vibe")).to_be_visible()
+    expect(panel.get_by_role("heading", name="Why this answer?")).to_be_visible()
     return panel

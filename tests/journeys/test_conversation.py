@@ -351,7 +351,7 @@ def test_the_viewer_shows_what_the_agent_read(people: People, installation: Inst
     replies(ana).get_by_role("link", name="Why this answer?").click()
     panel = ana.locator("#panel")
     expect(panel).to_contain_text("/ 8,000")
-    expect(panel).to_contain_text("semi")
+    expect(panel).to_contain_text("Semi-trusted")
     tab = panel.get_by_role("link", name="Raw messages")
     tab.press("Enter")
     expect(tab).to_have_attribute("aria-current", "page")

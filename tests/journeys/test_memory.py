@@ -23,7 +23,7 @@ def test_a_long_conversation_is_compacted_searched_and_forgets(people: People, i
     reply = answer_to(ana, "where is the key?")
     assert KEY in model.last_prompt, "the tool's result was not given back"
     viewer = context_of(ana, reply)
-    viewer.get_by_text("Conversation", exact=True).click()
+    viewer.locator(".share-name").get_by_text("Conversation", exact=True).click()
     expect(viewer).to_contain_text("They spoke about roses and hollyhock.")
     viewer.get_by_role("link", name="Tool calls (1)").click()
     viewer.get_by_text("memory", exact=True).click()
@@ -58,7 +58,7 @@ def test_plugins_are_switched_in_the_middle_of_a_conversation(people: People, in
     expect(panel).to_contain_text("7 messages need")
     expect(panel.get_by_role("button", name="Compact now")).to_be_visible()
     ana.goto(f"{ana.url.split('?')[0]}preview/vibe/")
-    ana.get_by_text("Conversation", exact=True).click()
+    ana.locator(".share-name").get_by_text("Conversation", exact=True).click()
     expect(ana.get_by_text("We planted forty quinces.")).to_be_visible()
 
 

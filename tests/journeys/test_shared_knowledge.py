@@ -128,7 +128,7 @@ def said_wrong(page: Page, reply: Locator) -> None:
     reply.hover()
     reply.get_by_role("link", name=re.compile("Why this answer")).click()
     panel = page.locator("#panel")
-    expect(panel.get_by_role("heading", name="Prompt of Moss")).to_be_visible()
+    expect(panel.get_by_role("heading", name="Why this answer?")).to_be_visible()
     panel.locator("summary").filter(has_text=re.compile(r"^\s*Knowledge")).click()
     used = panel.locator(".knowledge-used").filter(has_text="Water needed")
     used.get_by_text("This was wrong").click()

@@ -143,7 +143,7 @@ def view_of_prompt(prompt: Prompt, access: Access) -> SnapshotView:
 def previous_snapshot(run: Run) -> Snapshot | None:
     """The snapshot before this run's, of the same agent and thread."""
     earlier = Snapshot.objects.filter(run__agent_id=run.agent_id, run__thread_id=run.thread_id, run_id__lt=run.pk)
-    return earlier.order_by("-run_id").first()
+    return earlier.select_related("run").order_by("-run_id").first()
 
 
 def _withheld_instructions(keys: Iterable[str], access: Access) -> dict[str, str]:

@@ -57,8 +57,8 @@ WITH place AS (
     SELECT count(*) AS summaries, max(depth) AS deepest FROM lcm_summary
     WHERE conversation_id = (SELECT conversation_id FROM place)
 )
-SELECT (SELECT count(*) FROM chat_message
-        WHERE thread_id = place.thread_id AND seq < %(before)s AND deleted_at IS NULL),
+SELECT (SELECT count(*) FROM chat_message m
+        WHERE m.thread_id = place.thread_id AND m.seq < %(before)s AND {shown}),
     (SELECT count(*) FROM shown),
     (SELECT coalesce(sum(least(tokens, {longest}) + {envelope}), 0) FROM shown),
     made.summaries, coalesce(made.deepest, 0), is_paused, last_error

@@ -23,7 +23,8 @@ PieceKind = Literal["whole", "summary", "recalled", "unseen", "later"]
 
 
 class Measure(NamedTuple):
-    """What was said in a stretch of a thread: messages that were not deleted, their tokens, and the first one's id."""
+    """What was said in a stretch of a thread: messages that prompts may hold, their tokens as memory counts them (with
+    author and time), and the first one's id."""
 
     messages: int = 0
     tokens: int = 0
@@ -80,10 +81,11 @@ class Piece:
             count = len(self.summary_ids)
             name = f"{count} summaries" if count > 1 else "Summary of summaries" if self.depth else "Summary"
             return f"{name} of {which}{new}: {self.source.tokens:,} → {pluralize(self.tokens, 'token')}"
+        if self.kind == "recalled":
+            return f"{self.title}, {which}: {pluralize(self.tokens, 'token')}"
         if self.kind == "unseen" and self.summary_ids:
-            return f"In no view, {which}: the summary was left out; {self.source.tokens:,} tokens were said"
-        tokens = self.tokens if self.kind in ("whole", "recalled") else self.source.tokens
-        return f"{self.title}, {which}: {pluralize(tokens, 'token')}"
+            return f"{self.title}, {which}: the summary was left out; {self.source.tokens:,} tokens were said"
+        return f"{self.title}, {which}: {pluralize(self.source.tokens, 'token')}"
 
     @property
     def link(self) -> str:
@@ -101,20 +103,24 @@ PIECE_TITLES: Mapping[str, str] = {
     "condensed-2": "Summaries of summaries, level 2",
     "condensed-3": "Summaries of summaries, level 3 and above",
     "recalled": "Recalled for this question",
-    "unseen": "In no view",
+    "unseen": "Not read",
     "later": "Said afterwards",
 }
 
 
 class KindTotal(NamedTuple):
-    """All pieces of one kind, for the legend."""
+    """How many pieces of one kind there are, and messages in them."""
 
     key: str
-    title: str
     pieces: int
     messages: int
-    source_tokens: int
-    tokens: int
+
+
+class LegendKey(NamedTuple):
+    """A colour of the drawing, and its word."""
+
+    key: str
+    word: str
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,19 @@ class MapLayout:
         )
 
     @property
+    def legend(self) -> tuple[LegendKey, ...]:
+        """Three words at most; shades of one colour share theirs."""
+        keys = {piece.key for piece in self.all_pieces}
+        legend = [LegendKey("whole", "Whole")] if keys & {"whole", "recalled"} else []
+        if any(piece.kind == "summary" for piece in self.pieces):
+            legend.append(LegendKey("leaf", "Summarised"))
+        if "unseen" in keys:
+            legend.append(LegendKey("unseen", "Not read"))
+        elif "later" in keys:
+            legend.append(LegendKey("later", "Said later"))
+        return tuple(legend)
+
+    @property
     def sentence(self) -> str:
         """How the messages were seen."""
         counts = {total.key: total.messages for total in self.totals}
@@ -154,10 +173,10 @@ class MapLayout:
         if summaries:
             pieces, messages = sum(total.pieces for total in summaries), sum(total.messages for total in summaries)
             parts.append(f"{pluralize(pieces, 'summary', 'summaries')} of {messages:,} older ones")
-        if "recalled" in counts:
+        if counts.get("recalled"):
             parts.append(f"{counts['recalled']:,} recalled for this question")
         if counts.get("unseen"):
-            parts.append(f"{counts['unseen']:,} in no view")
+            parts.append(f"{counts['unseen']:,} not read")
         return ", ".join(parts) + "."
 
 
@@ -166,11 +185,8 @@ def _kind_total(key: str, pieces: Sequence[Piece], recalled_pieces: Iterable[Pie
     inside = [each for each in recalled_pieces if any(piece.first <= each.first <= piece.last for piece in pieces)]
     return KindTotal(
         key,
-        PIECE_TITLES[key],
         sum(max(len(piece.summary_ids), 1) for piece in pieces),
         max(sum(piece.source.messages for piece in pieces) - sum(each.source.messages for each in inside), 0),
-        max(sum(piece.source.tokens for piece in pieces) - sum(each.source.tokens for each in inside), 0),
-        sum(piece.tokens for piece in pieces),
     )
 
 
@@ -180,15 +196,17 @@ def split_thread(
     """The thread's messages 1 to `last` as pieces: those of the prompt, what it left out up to message `end`, and what
     was said afterwards. Recalled messages come last; they may stand in a summary, too. `created`: ids of new summaries.
     """
+    parts = sorted(parts, key=lambda each: (each.first, each.kind != "summary"))
     depths, new = {span.id: span.depth for span in spans}, set(created)
+    counted: set[int] = set()  # of one message several passages may be recalled
     pieces: list[Piece] = []
     recalled_pieces: list[Piece] = []
     last_seq = 0
-    for part in sorted(parts, key=lambda each: (each.first, each.kind != "summary")):
+    for part in parts:
         if part.kind == "recalled" or part.first <= last_seq:
-            recalled_pieces.append(
-                Piece("recalled", part.first, part.last, part.tokens, source=Measure(1, part.tokens, part.row_id))
-            )
+            measure = Measure(int(part.kind != "recalled" or part.row_id not in counted), 0, part.row_id)
+            recalled_pieces.append(Piece("recalled", part.first, part.last, part.tokens, source=measure))
+            counted.add(part.row_id)
             continue
         pieces += _gap(last_seq + 1, part.first - 1, spans, end)
         if part.kind == "summary":

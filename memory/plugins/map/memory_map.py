@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import BigIntegerField, Count, F, Func, IntegerField, Min, Sum, Value
 from django.utils import timezone
 
-from memory.plugins.base import MemoryProvider, PointInTime, Session, SummarySpan
+from memory.plugins.base import ENVELOPE_TOKENS, MemoryProvider, PointInTime, Session, SummarySpan
 from memory.plugins.map.map_layout import MapLayout, Measure, Piece, build_map_layout, split_thread
 from memory.plugins.map.timeline import (
     PROMPT_HISTORY,
@@ -19,9 +21,8 @@ from memory.plugins.map.timeline import (
     newest_step,
 )
 from memory.plugins.models import Compaction
-from memory.plugins.sessions import context_budget
+from memory.plugins.sessions import MESSAGE_COST, context_budget, prompt_messages
 from openvibe.chat.models import Thread
-from openvibe.engines.database.prepared_statements import fetch_unprepared
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,18 @@ def build_memory_map(
     if not (run_id or compaction_id):
         step = newest_step(thread)
         if step is None:
-            layout = _context_layout(thread, _spans(provider, session, timezone.now()), thread.last_seq)
+            layout = _context_layout(thread, session, _spans(provider, session, timezone.now()), thread.last_seq)
             return MemoryMap(None, Neighbours(None, None), layout)
         run_id, compaction_id = (step.id, 0) if step.kind == "prompt" else (0, step.id)
     if run_id:
         prompt = PROMPT_HISTORY.only().read(thread, run_id)
         spans = _spans(provider, session, prompt.step.at)
-        return MemoryMap(prompt.step, neighbours(thread, prompt.step), _prompt_layout(thread, prompt, spans), prompt)
+        layout = _prompt_layout(thread, session, prompt, spans)
+        return MemoryMap(prompt.step, neighbours(thread, prompt.step), layout, prompt)
     compaction = access_compaction(thread, compaction_id)
     at = compaction.finished_at or compaction.queued_at
     step = Step(at, "compaction", compaction.pk)
-    layout = _context_layout(thread, _spans(provider, session, at), compaction.at_seq, compaction)
+    layout = _context_layout(thread, session, _spans(provider, session, at), compaction.at_seq, compaction)
     return MemoryMap(step, neighbours(thread, step), layout, compaction=compaction)
 
 
@@ -61,35 +63,40 @@ def _spans(provider: MemoryProvider, session: Session, at: datetime) -> list[Sum
     return provider.summaries_at(session, at) if isinstance(provider, PointInTime) else []
 
 
-def _prompt_layout(thread: Thread, prompt: PromptReading, spans: Sequence[SummarySpan]) -> MapLayout | None:
+def _prompt_layout(
+    thread: Thread, session: Session, prompt: PromptReading, spans: Sequence[SummarySpan]
+) -> MapLayout | None:
     if prompt.parts is None:
         return None
     pieces = split_thread(prompt.parts, spans, end=prompt.request_seq, last=thread.last_seq)
-    return _measured_layout(thread, pieces, tokens=prompt.tokens, budget=prompt.budget)
+    return _measured_layout(session, thread.last_seq, pieces, tokens=prompt.tokens, budget=prompt.budget)
 
 
 def _context_layout(
-    thread: Thread, spans: Sequence[SummarySpan], end: int, compaction: Compaction | None = None
+    thread: Thread, session: Session, spans: Sequence[SummarySpan], end: int, compaction: Compaction | None = None
 ) -> MapLayout | None:
     """What memory holds where no prompt was read: its summaries, and every other message up to `end`."""
-    parts = [PromptPart("summary", span.first, span.last, span.tokens, span.id) for span in spans]
+    parts = [PromptPart("summary", span.first, span.last, span.tokens + ENVELOPE_TOKENS, span.id) for span in spans]
     created = compaction.summary_ids if compaction else ()
     pieces = split_thread(parts, spans, end=end, last=thread.last_seq, created=created)
     whole = [piece if piece.kind != "unseen" else Piece("whole", piece.first, piece.last) for piece in pieces]
-    return _measured_layout(thread, whole, tokens=0, budget=context_budget(thread))
+    return _measured_layout(session, thread.last_seq, whole, tokens=0, budget=context_budget(thread))
 
 
-_SELECT_MEASURES = """
-SELECT width_bucket(seq, %(starts)s::bigint[]), count(*), sum(token_count)::bigint, min(id)
-FROM chat_message WHERE thread_id = %(thread)s AND deleted_at IS NULL AND seq <= %(last)s GROUP BY 1
-"""
-
-
-def _measured_layout(thread: Thread, pieces: Sequence[Piece], *, tokens: int, budget: int) -> MapLayout | None:
+def _measured_layout(
+    session: Session, last: int, pieces: Sequence[Piece], *, tokens: int, budget: int
+) -> MapLayout | None:
+    """The layout of the pieces. What was said is counted as memory counts it, so that all of the page agrees."""
     starts = [piece.first for piece in pieces if piece.kind != "recalled"]
     if not starts:
         return None
-    values = {"starts": starts, "thread": thread.pk, "last": thread.last_seq}
-    rows = fetch_unprepared(_SELECT_MEASURES, values)
-    measures = {starts[part - 1]: Measure(*measure) for part, *measure in rows if part}
+    edges = Value(starts, output_field=ArrayField(BigIntegerField()))
+    part = Func(F("seq"), edges, function="width_bucket", output_field=IntegerField())
+    rows = prompt_messages(session).filter(seq__lte=last).annotate(part=part).order_by().values("part")
+    totals = rows.annotate(messages=Count("pk"), size=Sum(MESSAGE_COST), first=Min("pk"))
+    measures = {
+        starts[number - 1]: Measure(*measure)
+        for number, *measure in totals.values_list("part", "messages", "size", "first")
+        if number
+    }
     return build_map_layout(pieces, measures, tokens=tokens, budget=budget)

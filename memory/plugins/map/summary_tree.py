@@ -38,6 +38,10 @@ class TreeLevel:
     latest: datetime
 
     @property
+    def is_summaries(self) -> bool:
+        return self.key not in ("tail", "open")
+
+    @property
     def hidden_count(self) -> int:
         return self.count - len(self.lines)
 

@@ -267,7 +267,7 @@ def test_stats_count_what_there_is(session: Session, thread: Thread, ana: Member
     ended(thread)
     assert session_stats(session).entries == 21
     delete_message(message=Message.objects.get(thread=thread, seq=30), by=access(ana))
-    assert session_stats(session).messages == 30
+    assert session_stats(session).messages == 29  # what prompts may hold: a line of ours is none
     assert session_stats(replace(session, before=30)).messages == 29
 
 

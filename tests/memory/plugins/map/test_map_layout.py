@@ -8,8 +8,8 @@ from memory.plugins.map.map_layout import MAX_PIECES, WIDTH, Measure, build_map_
 from memory.plugins.map.timeline import PromptPart
 
 
-def part(kind: str, first: int, last: int, tokens: int = 10, row_id: int = 1) -> PromptPart:
-    return PromptPart(kind, first, last, tokens, row_id)  # type: ignore[arg-type]  # kinds are drawn at random
+def part(kind: str, first: int, last: int, tokens: int = 10, row_id: int = 0) -> PromptPart:
+    return PromptPart(kind, first, last, tokens, row_id or first)  # type: ignore[arg-type]  # kinds are drawn at random
 
 
 def test_a_thread_reads_from_summaries_to_what_was_said_afterwards() -> None:
@@ -28,13 +28,29 @@ def test_a_thread_reads_from_summaries_to_what_was_said_afterwards() -> None:
     layout = build_map_layout(pieces, measures, tokens=80, budget=200)
     assert (
         layout.sentence
-        == "2 messages word for word, 1 summary of 4 older ones, 1 recalled for this question, 6 in no view."
+        == "2 messages word for word, 1 summary of 4 older ones, 1 recalled for this question, 6 not read."
     )
     assert [piece.words for piece in layout.pieces][:2] == [
         "Summary of summaries of messages 1–4: 100 → 30 tokens",
-        "In no view, messages 5–8: the summary was left out; 100 tokens were said",
+        "Not read, messages 5–8: the summary was left out; 100 tokens were said",
     ]
     assert (layout.used_tokens, layout.rest_tokens, layout.free) == (60, 20, 120)
+    assert [word for _, word in layout.legend] == ["Whole", "Summarised", "Not read"]
+
+
+def test_passages_of_one_message_are_one_that_was_recalled() -> None:
+    parts = [
+        part("message", 9, 9),
+        part("recalled", 9, 9, 300),
+        part("recalled", 3, 3, 300),
+        part("recalled", 3, 3, 300),
+    ]
+    pieces = split_thread(parts, (), end=9, last=10)
+    measures = {1: Measure(8, 100, 1), 9: Measure(1, 900, 9), 10: Measure(1, 20, 10)}
+    layout = build_map_layout(pieces, measures, tokens=1_000, budget=2_000)
+    assert layout.sentence == "1 message word for word, 2 recalled for this question, 7 not read."
+    assert layout.source_tokens == 1_020
+    assert not any(" 0 tokens" in piece.words for piece in layout.all_pieces)
 
 
 @given(

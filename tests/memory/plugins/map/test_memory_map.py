@@ -52,12 +52,45 @@ def over(thread: Thread, **more: object) -> Compaction:
     )
 
 
-def test_what_is_reckoned_for_authors_and_times_is_said(ana: Member, thread: Thread) -> None:
-    """What a prompt took, above it on the page, was counted: the two need not agree."""
-    told(thread, ana.participant, "Roses need sun.")
+def numbers(pattern: str, page: str) -> list[int]:
+    return [int(number.replace(",", "")) for number in re.findall(pattern, page)]
+
+
+def test_a_conversation_has_one_size_wherever_the_page_says_it(ana: Member, thread: Thread) -> None:
+    """Lines of ours, answers that failed and what says nothing are in no prompt, and counted nowhere."""
+    told(thread, ana.participant, *(f"Roses number {n} need sun." for n in range(1, 31)))
+    told(thread, ana.participant, "Ana added Dora.", kind="system")
+    told(thread, ana.participant, "I could not", state="failed")
+    told(thread, ana.participant, *[""] * 8)
+    size = sum(count_tokens(f"Roses number {n} need sun.") + 12 for n in range(1, 31))
     page = page_of(ana, thread)
-    sizes = count_tokens("Roses need sun.") + 12
-    assert f"1 message needs about <strong>{sizes} tokens</strong> of a prompt: 12 are reckoned for" in page
+    assert f"30 messages need <strong>{size:,} tokens</strong>: the words, and who said them when." in page
+    assert f"What was said: 30 messages, {size:,} tokens" in page
+    shelves = page.partition('class="map-shelves"')[2]
+    levels = re.findall(r'map-shelf"> <summary>.*?([\d,]+) messages · ([\d,]+) tokens', shelves)
+    assert [sum(int(pair[at].replace(",", "")) for pair in levels) for at in (0, 1)] == [30, size]
+    stats = (
+        signed_in(ana)
+        .get(f"/api/v1/memory/stats/?thread={thread.pk}", headers={"X-Workspace": ana.workspace.slug})
+        .json()
+    )
+    assert (stats["messages"], stats["tokens"]) == (30, size)
+    assert " 0 tokens" not in page
+
+
+def test_summaries_have_one_size_too(ana: Member, thread: Thread) -> None:
+    first, second = remembered(thread, ana)
+    page = page_of(ana, thread)
+    (held,) = numbers(r"need <strong>([\d,]+) tokens", page)
+    shelves = page.partition('class="map-shelves"')[2].partition("Search this memory")[0]
+    levels = re.findall(r'map-shelf"> <summary>.*?([\d,]+) messages · ([\d,]+) tokens', shelves)
+    assert [sum(int(pair[at].replace(",", "")) for pair in levels) for at in (0, 1)] == [30, held]
+    assert f"2 for 8 messages · {first.token_count + second.token_count + 24} tokens" in shelves
+    inside = page_of(ana, thread, f"{first.pk}/?inside", **HTMX)
+    assert f"4 messages in {first.token_count + 12} tokens" in inside
+    assert f"→ {first.token_count + 12} tokens" in page  # on the map
+    legend = page.partition('class="map-legend"')[2].partition("</ul>")[0]
+    assert re.findall(r"</svg>\s*([A-Z][a-z ]+)</li>", legend) == ["Whole", "Summarised"]
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX])
