@@ -5,6 +5,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.transcripts import message_text
+
 MIN_SHARED_WORDS = 4
 MIN_SHARED_CHARACTERS = 18
 """Less than this of a run of words is shared by any two texts of one subject."""
@@ -14,6 +17,7 @@ MIN_LETTERS = 5
 MAX_SOURCES = 5
 EXCERPT_CHARACTERS = 90
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
+_FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -95,3 +99,12 @@ def _tail(text: str) -> str:
 def _head(text: str, characters: int = EXCERPT_CHARACTERS) -> str:
     text = (" " if text[:1].isspace() else "") + " ".join(text.split())
     return text if len(text) <= characters else f"{text[:characters].rsplit(' ', 1)[0]}…"
+
+
+def unescaped_text(text: str, *, is_message: bool) -> str:
+    """What an item of a prompt says, as it was written: without its fences, what is escaped inside them, and who said
+    it when."""
+    if text.startswith("<") and (fences := parse_fences(text)):
+        return "\n".join(fence.text for fence in fences)
+    text = _FENCE_LINE.sub("", text)
+    return message_text(text) if is_message else text

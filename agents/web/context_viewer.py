@@ -1,6 +1,5 @@
 """The context viewer: exactly what a run saw."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from agents.agent.models import Run, Snapshot
-from agents.prompts.answer_sources import SharedPassage, find_sources
+from agents.prompts.answer_sources import SharedPassage, find_sources, unescaped_text
 from agents.prompts.assembler.stack import STACK
 from agents.prompts.descriptions import SECTION_TITLES, read_parts
 from agents.prompts.snapshots.redaction import (
@@ -28,8 +27,6 @@ from agents.web.runs import access_run
 from memory.queries import visible_work_items
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
-from openvibe.engines.llm.fences import parse_fences
-from openvibe.engines.llm.transcripts import message_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.services import note_opened_context
 
@@ -77,9 +74,6 @@ def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
 
 
-_FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)
-
-
 @dataclass(frozen=True)
 class AnswerSource:
     """An item that the answer shares words with, and which. `is_own`: an earlier message of the agent itself."""
@@ -99,20 +93,12 @@ def _answer_sources(run: Run, view: SnapshotView) -> list[AnswerSource]:
         for item in section.items
         if not item.hidden
     ]
-    texts = [_unescaped_text(item) for item in items]
+    texts = [unescaped_text(item.text, is_message=item.message_id is not None) for item in items]
     messages = Message.objects.filter(pk__in=[item.message_id for item in items if item.message_id])
     own_ids = set(messages.filter(author=run.agent.participant_id).values_list("pk", flat=True))
     own = {place for place, item in enumerate(items) if item.message_id in own_ids}
     passages = find_sources(run.reply.body if run.reply else "", texts, own)
     return [AnswerSource(items[passage.place], passage, passage.place in own) for passage in passages]
-
-
-def _unescaped_text(item: ItemView) -> str:
-    """What the item says, as it was written: without its fences, what is escaped inside them, and who said it when."""
-    if item.text.startswith("<") and (fences := parse_fences(item.text)):
-        return "\n".join(fence.text for fence in fences)
-    text = _FENCE_LINE.sub("", item.text)
-    return message_text(text) if item.message_id else text
 
 
 def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:

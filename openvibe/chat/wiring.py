@@ -184,6 +184,38 @@ class LinkKind:
 LINK_KINDS: Register[LinkKind] = Register("openvibe.chat.wiring.LINK_KINDS")
 """What links may lead to besides threads and messages."""
 
+
+@dataclass(frozen=True)
+class Citation:
+    """Something that an answer cites and the asker may see. `words` are the answer's, where they stand for the
+    `occurrence`-th time (from 0) in its texts; empty for what it repeats without naming it.
+
+    `kind`: message, knowledge, file, image or work; `ref`: the id of its row; `label` and `author` say what it is.
+    `path` leads to it, `context_path` to where the answer's prompt holds it, empty where that is kept no more. Both
+    come after the workspace's own address.
+    """
+
+    words: str
+    occurrence: int
+    kind: str
+    ref: int
+    label: str
+    author: str
+    path: str
+    context_path: str = ""
+
+    @property
+    def reference(self) -> str:
+        """By which its preview is asked for."""
+        return f"{self.kind}-{self.ref}"
+
+
+CITATIONS: Register[Callable[[Sequence[Message], Access], Mapping[int, tuple[Citation, ...]]]] = Register(
+    "openvibe.chat.wiring.CITATIONS"
+)
+"""What messages cite, by their ids, as the asker may see it. One query, none where no message can cite anything."""
+
+
 REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(
     "openvibe.chat.wiring.REPLY_DENIED_REASONS"
 )

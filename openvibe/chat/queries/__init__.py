@@ -51,6 +51,7 @@ from openvibe.chat.queries.instructions import ScopedInstructions, including_ins
 from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
 from openvibe.chat.queries.people_messages import MessageSaid, count_said_since, has_deleted, said_messages, said_since
+from openvibe.chat.queries.place_titles import CHANNEL_NAME, PlaceTitle, parse_address, read_place_titles
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
@@ -79,6 +80,7 @@ from openvibe.chat.search.workspace import best_messages
 
 __all__ = [
     "ATTACHMENT_FIELDS",
+    "CHANNEL_NAME",
     "EXPORT_TYPES",
     "HIT_END",
     "HIT_START",
@@ -94,6 +96,7 @@ __all__ = [
     "MessageSaid",
     "NamedAgent",
     "Piece",
+    "PlaceTitle",
     "QuoteView",
     "ScopedInstructions",
     "Show",
@@ -150,6 +153,7 @@ __all__ = [
     "notification_preferences",
     "page_word",
     "paged_text",
+    "parse_address",
     "parse_message_query",
     "parse_recent",
     "participants_known_to",
@@ -159,6 +163,7 @@ __all__ = [
     "read_attachment",
     "read_channel_unread",
     "read_link_previews",
+    "read_place_titles",
     "read_sidebar",
     "read_surroundings",
     "said_messages",

@@ -1,0 +1,124 @@
+"""Reading what answers cite, each citation for whom may see what is cited."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from agents.agent.models import Citation as CitationRow
+from agents.agent.models import Snapshot
+from knowledge.models import Entry
+from memory.models import WorkItem
+from openvibe.chat.models import Attachment, Image, Message, Thread
+from openvibe.chat.wiring import Citation
+from openvibe.workspaces.access import Access
+
+Kind = CitationRow.Kind
+_COLUMNS = (
+    *("run__reply", "run", "words", "occurrence", "kind", "ref", "item_key", "is_kept"),
+    *("message__seq", "author", "entry__topic", "file_name", "image_name", "work_text"),
+)
+MAX_LABEL = 60
+"""Characters of what is cited without being named."""
+
+
+def read_citations(messages: Sequence[Message], access: Access) -> dict[int, tuple[Citation, ...]]:
+    """What these answers cite, by message id, in the order in which it stands in them: only what the asker may see now,
+    as what does not exist any more is missing. One query, none without agents' messages."""
+    ids = [message.pk for message in messages if message.author.is_agent and not message.is_deleted]
+    citations: dict[int, list[Citation]] = defaultdict(list)
+    for reply_id, *values in _rows(ids, access) if ids else ():
+        citations[reply_id].append(_citation(*values))
+    return {pk: tuple(rows) for pk, rows in citations.items()}
+
+
+def _rows(ids: Sequence[int], access: Access) -> QuerySet[Any, Any]:
+    rows = CitationRow.objects.filter(_is_seen(access), run__reply__in=ids)
+    kept = Snapshot.objects.filter(run=OuterRef("run"), content__isnull=False).order_by()
+    files, images = Attachment.objects.filter(pk=OuterRef("ref")), Image.objects.filter(pk=OuterRef("ref"))
+    work = WorkItem.objects.filter(pk=OuterRef("ref"), thread=OuterRef("run__thread"))
+    return (
+        rows.annotate(
+            is_kept=Exists(kept),
+            author=Coalesce("message__author__label", "entry__author__label"),
+            file_name=Subquery(files.values("name")[:1]),
+            image_name=Subquery(images.values("name")[:1]),
+            work_text=Subquery(work.values("text")[:1]),
+        )
+        .order_by("run", "position")
+        .values_list(*_COLUMNS)
+    )
+
+
+def _is_seen(access: Access) -> Q:
+    """What stands in the answer's own thread is seen by every person who sees the answer, whoever it is."""
+    seen_messages = Message.objects.visible_to(access).filter(pk=OuterRef("message")).order_by()
+    is_message_seen = Q(Exists(seen_messages))
+    if not access.is_agent:
+        is_message_seen |= Q(message__thread=F("run__thread"))
+    has_message = Q(message__deleted_at=None) & is_message_seen
+    files = Attachment.objects.filter(pk=OuterRef("ref"), message=OuterRef("message")).order_by()
+    images = Image.objects.filter(pk=OuterRef("ref"), message=OuterRef("message")).order_by()
+    entries = Entry.objects.visible_to(access).filter(pk=OuterRef("entry")).order_by()
+    threads = Thread.objects.visible_to(access).filter(pk=OuterRef("thread")).order_by()
+    work = WorkItem.objects.filter(pk=OuterRef("ref")).exclude(message__deleted_at__isnull=False).order_by()
+    is_work_seen = Q(Exists(work.filter(Exists(threads))))
+    if not access.is_agent:
+        is_work_seen |= Q(Exists(work.filter(thread=OuterRef("run__thread"))))
+    return (
+        Q(has_message, kind=Kind.MESSAGE)
+        | Q(has_message, Exists(files), kind=Kind.FILE)
+        | Q(has_message, Exists(images), kind=Kind.IMAGE)
+        | Q(Exists(entries), kind=Kind.KNOWLEDGE)
+        | Q(is_work_seen, kind=Kind.WORK)
+    )
+
+
+_PATHS: Mapping[str, str] = {
+    Kind.MESSAGE: "m/{}/",
+    Kind.KNOWLEDGE: "knowledge/{}/",
+    Kind.FILE: "files/{}/text/",
+    Kind.IMAGE: "images/{}/",
+}
+
+
+def _citation(
+    run_id: int,
+    words: str,
+    occurrence: int,
+    kind: str,
+    ref: int,
+    item_key: str,
+    is_kept: bool,
+    seq: int | None,
+    author: str | None,
+    topic: str | None,
+    file_name: str | None,
+    image_name: str | None,
+    work_text: str | None,
+) -> Citation:
+    labels = {
+        Kind.MESSAGE: f"message {seq}",
+        Kind.KNOWLEDGE: topic,
+        Kind.FILE: file_name,
+        Kind.IMAGE: image_name,
+        Kind.WORK: " ".join((work_text or "").split())[:MAX_LABEL],
+    }
+    shows_item = is_kept and item_key
+    return Citation(
+        words=words,
+        occurrence=occurrence,
+        kind=kind,
+        ref=ref,
+        label=labels[Kind(kind)] or kind,
+        author=author or "",
+        path=_PATHS[kind].format(ref) if kind in _PATHS else f"runs/{run_id}/context/",
+        context_path=f"runs/{run_id}/context/#{item_anchor(item_key)}" if shows_item else "",
+    )
+
+
+def item_anchor(key: str) -> str:
+    """The id of an item of a prompt on the page that shows the prompt."""
+    return f"item-{key.replace(':', '-')}"
