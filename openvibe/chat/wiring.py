@@ -165,11 +165,12 @@ words: those of the query's recent places that the asker may see."""
 
 @dataclass(frozen=True)
 class LinkPreview:
-    """What a link to something says of it: its title, who wrote it, and its first words as plain text."""
+    """What a link to something says of it: its title, who wrote it, its first words as plain text, and when."""
 
     title: str
     author: str
     words: str
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,10 @@ class LinkKind:
 
 
 LINK_KINDS: Register[LinkKind] = Register("openvibe.chat.wiring.LINK_KINDS")
-"""What links may lead to besides threads and messages."""
+"""What links may lead to besides threads, messages and files."""
+
+
+CITATION_KINDS = ("message", "knowledge", "file", "image", "work")
 
 
 @dataclass(frozen=True)
@@ -190,9 +194,9 @@ class Citation:
     """Something that an answer cites and the asker may see. `words` are the answer's, where they stand for the
     `occurrence`-th time (from 0) in its texts; empty for what it repeats without naming it.
 
-    `kind`: message, knowledge, file, image or work; `ref`: the id of its row; `label` and `author` say what it is.
+    `kind`: one of CITATION_KINDS; `ref`: the id of its row; `label` and `author` say what it is.
     `path` leads to it, `context_path` to where the answer's prompt holds it, empty where that is kept no more. Both
-    come after the workspace's own address.
+    are paths from the root.
     """
 
     words: str
@@ -208,6 +212,16 @@ class Citation:
     def reference(self) -> str:
         """By which its preview is asked for."""
         return f"{self.kind}-{self.ref}"
+
+    @property
+    def address(self) -> str:
+        """Where a click leads: to the item in the answer's prompt, or to the thing itself."""
+        return self.context_path or self.path
+
+    @property
+    def opens_panel(self) -> bool:
+        """Whether it is shown beside the page."""
+        return self.kind in ("file", "work") or bool(self.context_path)
 
 
 CITATIONS: Register[Callable[[Sequence[Message], Access], Mapping[int, tuple[Citation, ...]]]] = Register(

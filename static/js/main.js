@@ -7,6 +7,7 @@ import * as live from "./live.js";
 import * as panel from "./panel.js";
 import * as keys from "./keys.js";
 import * as commandPalette from "./command_palette.js";
+import * as citations from "./citations.js";
 import * as previews from "./previews.js";
 import { enlarge } from "./images.js";
 
@@ -150,4 +151,4 @@ function beginAtProblem() {
 }
 
 beginAtProblem();
-[feed, composer, panel, keys, commandPalette, live, previews].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live, previews, citations].forEach((part) => part.start());

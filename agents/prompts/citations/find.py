@@ -121,8 +121,8 @@ _HASH = re.compile(r"(?<![\w#&/])#(\d{1,9})(?![\w.-]*\w)")
 _PLAIN = re.compile(r"(?<![\w\])])\[(\d{1,9}(?:\s?[,;]\s?\d{1,9}){0,9})\](?![(:\[])")
 _ANY_PLAIN = re.compile(r"\[\s*(\d{1,9}(?:\s?[,;]\s?\d{1,9})*)\s*\]")
 _REFERENCE = re.compile(
-    r"(?<![\w/])(knowledge|work|attachment|image|source)\s?:\s?(\d{1,18})(?!\d)|"
-    r"(?<![\w/])(knowledge(?: entry)?|entry)\s{1,3}#?(\d{1,18})(?![\d.]*\d)",
+    r"(?<![\w/])(knowledge|work|attachment|image|source)\s?:\s?(\d{1,18})(?!\w)(?!\.\d)|"
+    r"(?<![\w/])(knowledge(?: entry)?|entry)\s{1,3}#?(\d{1,18})(?!\w)(?!\.\d)",
     re.IGNORECASE,
 )
 _PAGE = r"(?:pages?|pp?\.|slides?|sheets?|chapters?|seiten?|s\.|página|páginas|стр\.)"

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.urls import reverse
 
 from agents.agent.models import Citation as CitationRow
 from agents.agent.models import Snapshot
@@ -18,7 +19,7 @@ from openvibe.workspaces.access import Access
 Kind = CitationRow.Kind
 _COLUMNS = (
     *("run__reply", "run", "words", "occurrence", "kind", "ref", "item_key", "is_kept"),
-    *("message__seq", "author", "entry__topic", "file_name", "image_name", "work_text"),
+    *("run__workspace__slug", "message__seq", "author", "entry__topic", "file_name", "image_name", "work_text"),
 )
 MAX_LABEL = 60
 """Characters of what is cited without being named."""
@@ -76,12 +77,13 @@ def _is_seen(access: Access) -> Q:
     )
 
 
-_PATHS: Mapping[str, str] = {
-    Kind.MESSAGE: "m/{}/",
-    Kind.KNOWLEDGE: "knowledge/{}/",
-    Kind.FILE: "files/{}/text/",
-    Kind.IMAGE: "images/{}/",
+_PAGES: Mapping[str, str] = {
+    Kind.MESSAGE: "message",
+    Kind.KNOWLEDGE: "knowledge-entry",
+    Kind.FILE: "attachment-text",
+    Kind.IMAGE: "image",
 }
+"""Names of the pages of what is cited; a row of work is shown in the prompt."""
 
 
 def _citation(
@@ -92,6 +94,7 @@ def _citation(
     ref: int,
     item_key: str,
     is_kept: bool,
+    slug: str,
     seq: int | None,
     author: str | None,
     topic: str | None,
@@ -106,7 +109,7 @@ def _citation(
         Kind.IMAGE: image_name,
         Kind.WORK: " ".join((work_text or "").split())[:MAX_LABEL],
     }
-    shows_item = is_kept and item_key
+    shows_item, context = is_kept and item_key, reverse("run-context", args=[slug, run_id])
     return Citation(
         words=words,
         occurrence=occurrence,
@@ -114,8 +117,8 @@ def _citation(
         ref=ref,
         label=labels[Kind(kind)] or kind,
         author=author or "",
-        path=_PATHS[kind].format(ref) if kind in _PATHS else f"runs/{run_id}/context/",
-        context_path=f"runs/{run_id}/context/#{item_anchor(item_key)}" if shows_item else "",
+        path=reverse(_PAGES[kind], args=[slug, ref]) if kind in _PAGES else context,
+        context_path=f"{context}#{item_anchor(item_key)}" if shows_item else "",
     )
 
 

@@ -15,6 +15,7 @@ from openvibe.chat.models import (
 )
 from openvibe.chat.pages import Piece, bearing_pieces, page_word, paged_text
 from openvibe.chat.queries.at_work import AtWork, read_at_work
+from openvibe.chat.queries.citations import read_citations
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
     HIT_END,
@@ -162,6 +163,7 @@ __all__ = [
     "read_at_work",
     "read_attachment",
     "read_channel_unread",
+    "read_citations",
     "read_link_previews",
     "read_place_titles",
     "read_sidebar",

@@ -5,13 +5,14 @@ page, and stand in `extras`, by which the HTML of a message is kept: no reader i
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from django.utils.safestring import SafeString
 
 from openvibe.chat.models import Message
-from openvibe.chat.queries import CHANNEL_NAME, PlaceTitle, parse_address, read_place_titles
-from openvibe.chat.wiring import CITATIONS, Citation
+from openvibe.chat.queries import CHANNEL_NAME, PlaceTitle, parse_address, read_citations, read_place_titles
+from openvibe.chat.wiring import Citation
 from openvibe.engines.text.html_links import WordLink, link_matches, link_words, title_links
 from openvibe.workspaces.access import Access
 
@@ -20,9 +21,8 @@ def read_chips(messages: Sequence[Message], access: Access) -> dict[int, dict[st
     """`citations` and `places` of the messages that have some, by message id. Three queries at most, none without."""
     chips: dict[int, dict[str, object]] = {}
     shown = [message for message in messages if not message.is_deleted and message.state != Message.State.WRITING]
-    for register in CITATIONS:
-        for message_id, citations in register(shown, access).items():
-            chips.setdefault(message_id, {})["citations"] = citations
+    for message_id, citations in read_citations(shown, access).items():
+        chips.setdefault(message_id, {})["citations"] = citations
     for message_id, places in read_place_titles(shown, access).items():
         chips.setdefault(message_id, {})["places"] = places
     return chips
@@ -36,27 +36,46 @@ def with_chips(html: SafeString, extras: Mapping[str, object], slug: str) -> Saf
     markup = str(html)
     if places:
         markup = _with_places(markup, places, slug, home)
-    links = [_citation_link(citation, home) for citation in citations if citation.words]
+    links = [_citation_link(citation) for citation in citations if citation.words]
     return SafeString(link_words(markup, links))  # what is put in is escaped
 
 
-def _citation_link(citation: Citation, home: str) -> WordLink:
+def _citation_link(citation: Citation) -> WordLink:
     words = citation.words
     is_bracketed = words.startswith("[") and words.endswith("]")
-    return WordLink(
-        words, citation.occurrence, citation_attributes(citation, home), words[1:-1] if is_bracketed else ""
-    )
+    return WordLink(words, citation.occurrence, _citation_attributes(citation), words[1:-1] if is_bracketed else "")
 
 
-def citation_attributes(citation: Citation, home: str) -> tuple[tuple[str, str], ...]:
+def _citation_attributes(citation: Citation) -> tuple[tuple[str, str], ...]:
     """Where a citation leads: into the prompt of its answer, or to the thing itself where no prompt holds it any
     more."""
     return (
-        ("href", home + (citation.context_path or citation.path)),
+        ("href", citation.address),
         ("class", "chip cite"),
         ("data-reference", citation.reference),
-        *((("data-panel", ""),) if citation.context_path or citation.kind == "work" else ()),
+        *((("data-panel", ""),) if citation.opens_panel else ()),
         ("dir", "auto"),
+    )
+
+
+@dataclass(frozen=True)
+class UsedSource:
+    """What an answer repeats without naming it. `opens_panel`: whether it is shown beside the page."""
+
+    label: str
+    author: str
+    href: str
+    reference: str
+    opens_panel: bool
+
+
+def used_sources(extras: Mapping[str, object]) -> tuple[UsedSource, ...]:
+    """What stands numbered under an answer, in order."""
+    citations = cast(Sequence[Citation], extras.get("citations", ()))
+    return tuple(
+        UsedSource(one.label, one.author, one.address, one.reference, one.opens_panel)
+        for one in citations
+        if not one.words
     )
 
 

@@ -22,7 +22,7 @@ from openvibe.base.params import int_param
 from openvibe.chat.images import is_called_image
 from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Attachment, Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page, page_word
-from openvibe.chat.web.chips import read_chips, with_chips
+from openvibe.chat.web.chips import UsedSource, read_chips, used_sources, with_chips
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.llm.offline.drafts import ResultDraft, parse_draft, render_draft
@@ -275,6 +275,7 @@ class MessageRow:
     images: tuple[ImageThumbnail, ...]
     reactions: tuple[ReactionChip, ...]
     is_saved: bool
+    used_sources: tuple[UsedSource, ...]
 
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -355,6 +356,7 @@ def message_row(row: ListedMessage, access: Access, slug: str) -> MessageRow:
         images=image_thumbnails(message, is_mine=is_mine),
         reactions=reaction_chips(message, access.participant_id),
         is_saved=access.participant_id in message.savers,
+        used_sources=used_sources(row.extras),
     )
 
 
