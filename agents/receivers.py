@@ -131,7 +131,8 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
 @receiver(message_revised, dispatch_uid="agents.forget_citations")
 def forget_citations_of_message(sender: type[Message], message: Message, **_: Any) -> None:
     """What cited a deleted message, and what it cited, is text from then on."""
-    forget_citations(message)
+    if message.is_deleted or message.author.is_agent:
+        forget_citations(message_id=message.pk, body=message.body, is_deleted=message.is_deleted)
 
 
 @receiver(message_revised, dispatch_uid="agents.restore_answer")

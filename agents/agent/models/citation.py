@@ -8,8 +8,6 @@ from django.db import models
 from django.db.models import Q
 
 from agents.agent.models.run import Run
-from knowledge.models import Entry
-from openvibe.chat.models import Message
 
 
 class Citation(models.Model):
@@ -34,8 +32,8 @@ class Citation(models.Model):
     words = models.CharField(max_length=200, blank=True)
     occurrence = models.PositiveIntegerField(default=0, help_text="From 0.")
     kind = models.CharField(max_length=9, choices=Kind.choices)
-    message = models.ForeignKey(Message, null=True, on_delete=models.CASCADE, related_name="+")
-    entry = models.ForeignKey(Entry, null=True, on_delete=models.CASCADE, related_name="+")
+    message = models.ForeignKey("chat.Message", null=True, on_delete=models.CASCADE, related_name="+")
+    entry = models.ForeignKey("knowledge.Entry", null=True, on_delete=models.CASCADE, related_name="+")
     ref = models.PositiveBigIntegerField(help_text="The id of the row that is cited.")
     item_key = models.CharField(
         max_length=100, blank=True, help_text="Of the item of the run's prompt that held it; empty: a tool returned it."

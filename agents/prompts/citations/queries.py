@@ -10,9 +10,10 @@ from django.urls import reverse
 
 from agents.agent.models import Citation as CitationRow
 from agents.agent.models import Snapshot
-from knowledge.models import Entry
-from memory.models import WorkItem
-from openvibe.chat.models import Attachment, Image, Message, Thread
+from knowledge.queries import accessible_entries
+from memory.queries import visible_work_items
+from openvibe.chat.models import Message
+from openvibe.chat.queries import file_name, image_name, is_message_seen
 from openvibe.chat.wiring import Citation
 from openvibe.workspaces.access import Access
 
@@ -36,44 +37,31 @@ def read_citations(messages: Sequence[Message], access: Access) -> dict[int, tup
 
 
 def _rows(ids: Sequence[int], access: Access) -> QuerySet[Any, Any]:
-    rows = CitationRow.objects.filter(_is_seen(access), run__reply__in=ids)
     kept = Snapshot.objects.filter(run=OuterRef("run"), content__isnull=False).order_by()
-    files, images = Attachment.objects.filter(pk=OuterRef("ref")), Image.objects.filter(pk=OuterRef("ref"))
-    work = WorkItem.objects.filter(pk=OuterRef("ref"), thread=OuterRef("run__thread"))
-    return (
-        rows.annotate(
-            is_kept=Exists(kept),
-            author=Coalesce("message__author__label", "entry__author__label"),
-            file_name=Subquery(files.values("name")[:1]),
-            image_name=Subquery(images.values("name")[:1]),
-            work_text=Subquery(work.values("text")[:1]),
-        )
-        .order_by("run", "position")
-        .values_list(*_COLUMNS)
+    work = visible_work_items(access).filter(pk=OuterRef("ref")).exclude(message__deleted_at__isnull=False).order_by()
+    rows = CitationRow.objects.filter(run__reply__in=ids).annotate(
+        is_kept=Exists(kept),
+        author=Coalesce("message__author__label", "entry__author__label"),
+        file_name=file_name("message", "ref"),
+        image_name=image_name("message", "ref"),
+        work_text=Subquery(work.values("text")[:1]),
     )
+    return rows.filter(_is_seen(access)).order_by("run", "position").values_list(*_COLUMNS)
 
 
 def _is_seen(access: Access) -> Q:
     """What stands in the answer's own thread is seen by every person who sees the answer, whoever it is."""
-    seen_messages = Message.objects.visible_to(access).filter(pk=OuterRef("message")).order_by()
-    is_message_seen = Q(Exists(seen_messages))
+    is_seen = Q(is_message_seen(access))
     if not access.is_agent:
-        is_message_seen |= Q(message__thread=F("run__thread"))
-    has_message = Q(message__deleted_at=None) & is_message_seen
-    files = Attachment.objects.filter(pk=OuterRef("ref"), message=OuterRef("message")).order_by()
-    images = Image.objects.filter(pk=OuterRef("ref"), message=OuterRef("message")).order_by()
-    entries = Entry.objects.visible_to(access).filter(pk=OuterRef("entry")).order_by()
-    threads = Thread.objects.visible_to(access).filter(pk=OuterRef("thread")).order_by()
-    work = WorkItem.objects.filter(pk=OuterRef("ref")).exclude(message__deleted_at__isnull=False).order_by()
-    is_work_seen = Q(Exists(work.filter(Exists(threads))))
-    if not access.is_agent:
-        is_work_seen |= Q(Exists(work.filter(thread=OuterRef("run__thread"))))
+        is_seen |= Q(message__thread=F("run__thread"))
+    entries = accessible_entries(access).filter(pk=OuterRef("entry")).order_by()
+    has_message = Q(is_seen, message__deleted_at=None)
     return (
         Q(has_message, kind=Kind.MESSAGE)
-        | Q(has_message, Exists(files), kind=Kind.FILE)
-        | Q(has_message, Exists(images), kind=Kind.IMAGE)
+        | Q(has_message, kind=Kind.FILE, file_name__isnull=False)
+        | Q(has_message, kind=Kind.IMAGE, image_name__isnull=False)
         | Q(Exists(entries), kind=Kind.KNOWLEDGE)
-        | Q(is_work_seen, kind=Kind.WORK)
+        | Q(kind=Kind.WORK, work_text__isnull=False)
     )
 
 

@@ -7,8 +7,7 @@ from django.db.models import Q
 from agents.agent.models import Citation, Run
 from agents.prompts.answer_sources import find_sources
 from agents.prompts.citations.find import Citable, find_citations
-from agents.prompts.citations.shown import Shown, read_shown
-from openvibe.chat.models import Message
+from agents.prompts.citations.sources import RunSources, read_sources
 from openvibe.chat.wiring import ErasedText
 from openvibe.engines.database.compiled_queries import array_literal
 from openvibe.engines.database.prepared_statements import fetch_prepared
@@ -23,7 +22,7 @@ def save_citations(run: Run, body: str) -> int:
     """Finds what the run's answer cites of what the run was shown, and keeps it in place of what was found before; how
     many. In the transaction that ends the run."""
     Citation.objects.filter(run=run).delete()
-    shown = read_shown(run) if body.strip() else Shown()
+    shown = read_sources(run) if body.strip() else RunSources()
     if not shown.citables:
         return 0
     texts = linkable_texts(render_markdown(body))
@@ -54,7 +53,7 @@ def _row(run: Run, cited: Citable, item_key: str, words: str = "", occurrence: i
 MAX_KEY_CHARACTERS = 100
 
 
-def _unnamed(run: Run, body: str, shown: Shown, named: Collection[tuple[str, int]]) -> list[Citation]:
+def _unnamed(run: Run, body: str, shown: RunSources, named: Collection[tuple[str, int]]) -> list[Citation]:
     """What the answer repeats word for word and does not name, the longest passages first; not what the agent said
     itself."""
     passages = find_sources(body, [text for _, text, _ in shown.texts], shown.own_places)
@@ -92,16 +91,16 @@ def _held(statement: str, ids: Collection[int]) -> set[int]:
     return {pk for (pk,) in fetch_prepared(statement, [array_literal(ids)])} if ids else set()
 
 
-def forget_citations(message: Message) -> None:
+def forget_citations(*, message_id: int, body: str, is_deleted: bool) -> None:
     """What a deleted message cited, and what cited it or its files, is text from then on. What an edited answer cites
     is found anew."""
-    if message.is_deleted:
-        Citation.objects.filter(Q(run__reply=message) | Q(message=message)).delete()
+    if is_deleted:
+        Citation.objects.filter(Q(run__reply=message_id) | Q(message=message_id)).delete()
         return
-    runs = Run.objects.select_related("agent").filter(reply=message, snapshot__content__isnull=False)
-    run = runs.first() if message.author.is_agent else None
+    runs = Run.objects.select_related("agent").filter(reply=message_id, snapshot__content__isnull=False)
+    run = runs.first()
     if run is not None and run.is_over:
-        save_citations(run, message.body)
+        save_citations(run, body)
 
 
 def erase_citations_quoting(erased: ErasedText) -> int:

@@ -15,7 +15,17 @@ from openvibe.chat.models import (
 )
 from openvibe.chat.pages import Piece, bearing_pieces, page_word, paged_text
 from openvibe.chat.queries.at_work import AtWork, read_at_work
-from openvibe.chat.queries.citations import read_citations
+from openvibe.chat.queries.citations import (
+    file_name,
+    file_names,
+    image_name,
+    image_names,
+    is_message_seen,
+    messages_by,
+    messages_of_files,
+    numbered_messages,
+    read_citations,
+)
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
     HIT_END,
@@ -130,6 +140,8 @@ __all__ = [
     "day_start",
     "export_filename",
     "export_thread",
+    "file_name",
+    "file_names",
     "filter_unread",
     "find_direct_thread",
     "find_messages",
@@ -138,7 +150,10 @@ __all__ = [
     "has_channel",
     "has_deleted",
     "has_thread",
+    "image_name",
+    "image_names",
     "including_instructions",
+    "is_message_seen",
     "list_channel_threads",
     "list_inbox_threads",
     "list_messages",
@@ -148,10 +163,13 @@ __all__ = [
     "members_with_access",
     "message_page",
     "message_preview",
+    "messages_by",
     "messages_mentioning",
+    "messages_of_files",
     "newest_agent_draft",
     "notification_level",
     "notification_preferences",
+    "numbered_messages",
     "page_word",
     "paged_text",
     "parse_address",

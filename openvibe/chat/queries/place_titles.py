@@ -5,7 +5,9 @@ Read once for all messages of a page, each for who may see it."""
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db.models import BigIntegerField, Q, QuerySet, TextField, Value
@@ -16,13 +18,14 @@ from openvibe.chat.models import Channel, Message, Thread, visible_threads
 from openvibe.chat.wiring import LINK_KINDS
 from openvibe.workspaces.access import Access
 
+LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 MAX_PLACES = 100
 """Places of one page that are called by their names: the first."""
 
 _ADDRESS = re.compile(
     r"/w/(?P<slug>[a-z0-9-]{1,100})/(?P<kind>t|m|knowledge)/(?P<pk>[0-9]{1,18})/?(?:\?at=[0-9]{1,18})?(?:#m-(?P<seq>[0-9]{1,18}))?(?![\w/?#-])"
 )
-CHANNEL_NAME = re.compile(r"(?<![\w#&/.-])#([a-z0-9][a-z0-9_-]{0,39})(?![\w-]|\.\w)")
+CHANNEL_NAME = re.compile(r"(?<![\w#&/.\\-])#([a-z0-9][a-z0-9_-]{0,39})(?![\w-]|\.\w)")
 _KINDS = {"t": "thread", "m": "message", "knowledge": "knowledge"}
 
 
@@ -46,10 +49,19 @@ class PlaceTitle:
 
 def parse_address(address: str, slug: str) -> Place | None:
     """The place of this workspace at an address, whole or by its path; None for any other."""
-    origin = settings.PUBLIC_URL.rstrip("/")
-    path = address.removeprefix(origin) if address.startswith(f"{origin}/") else address
-    match = _ADDRESS.fullmatch(path)
+    origin = next((each for each in _own_origins(settings.PUBLIC_URL) if address.startswith(f"{each}/")), "")
+    match = _ADDRESS.fullmatch(address.removeprefix(origin))
     return _place_of(match) if match and match["slug"] == slug else None
+
+
+@lru_cache(maxsize=8)
+def _own_origins(public_url: str) -> tuple[str, ...]:
+    """The origins of this installation: on one's own machine it has two names."""
+    origin = public_url.rstrip("/")
+    url = urlsplit(origin)
+    if url.hostname not in LOOPBACK_NAMES:
+        return (origin,)
+    return tuple(origin.replace(url.hostname, name, 1) for name in LOOPBACK_NAMES)
 
 
 def _place_of(match: re.Match[str]) -> Place:

@@ -51,7 +51,7 @@ def _citation_attributes(citation: Citation) -> tuple[tuple[str, str], ...]:
     more."""
     return (
         ("href", citation.address),
-        ("class", "chip cite"),
+        ("class", "place-chip cite"),
         ("data-reference", citation.reference),
         *((("data-panel", ""),) if citation.opens_panel else ()),
         ("dir", "auto"),
@@ -90,7 +90,7 @@ def _with_places(markup: str, places: Sequence[PlaceTitle], slug: str, home: str
 
     def channel_link(match: re.Match[str]) -> tuple[tuple[str, str], ...] | None:
         channel = by_channel.get(match[1])
-        return (("href", home + channel.path), ("class", "chip")) if channel is not None else None
+        return (("href", home + channel.path), ("class", "place-chip")) if channel is not None else None
 
     markup = title_links(markup, find_place)
     return link_matches(markup, CHANNEL_NAME, channel_link) if by_channel else markup

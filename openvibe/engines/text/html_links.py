@@ -156,6 +156,6 @@ def title_links(markup: str, find_place: Callable[[str], tuple[str, str] | None]
             return link[0]
         path, title = place
         words = title if shown == address else shown
-        return f'<a href="{html.escape(path)}" class="chip" dir="auto">{_escape(words)}</a>'
+        return f'<a href="{html.escape(path)}" class="place-chip" dir="auto">{_escape(words)}</a>'
 
     return _LINK.sub(chip, markup) if "<a " in markup else markup

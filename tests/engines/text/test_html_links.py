@@ -17,7 +17,7 @@ def link(words: str, occurrence: int = 0, shown: str = "") -> WordLink:
 def test_the_occurrence_that_is_meant_becomes_a_link() -> None:
     markup = render_markdown("`message 4` message 4, **message 4** and [message 4](https://a.b/) & message 4.")
     linked = link_words(markup, [link("message 4", 1)])
-    opened = '<a href="/x?a=1&amp;b=&quot;&#x27;&lt;" class="chip">'
+    opened = '<a href="/x?a=1&amp;b=&quot;&#x27;&lt;" class="place-chip">'
     assert linked == markup.replace("<strong>message 4</strong>", f"<strong>{opened}message 4</a></strong>")
 
 
@@ -44,7 +44,7 @@ def test_a_link_that_shows_its_address_gets_a_title() -> None:
     address = "https://a.b/w/x/t/1/"
     markup = render_markdown(f"{address} and [mine]({address}) and https://a.b/w/x/t/2/")
     titled = title_links(markup, lambda href: ("/w/x/t/1/", "R&D <b>") if href == address else None)
-    assert titled.count('<a href="/w/x/t/1/" class="chip" dir="auto">') == 2
+    assert titled.count('<a href="/w/x/t/1/" class="place-chip" dir="auto">') == 2
     assert ">R&amp;D &lt;b&gt;</a>" in titled
     assert ">mine</a>" in titled
     assert ">https://a.b/w/x/t/2/</a>" in titled

@@ -27,6 +27,7 @@ from openvibe.chat.services import add_to_channel, delete_message, update_messag
 from openvibe.chat.wiring import Citation as ShownCitation
 from openvibe.chat.wiring import ErasedText
 from openvibe.workspaces.models import Member
+from tests.agents.factories import CitationFactory
 from tests.agents.runs.scripted_runs import ask, calling, reply_of, told
 from tests.factories import access, attach, make_channel, make_entry, make_thread, say, signed_in
 
@@ -66,7 +67,8 @@ def test_what_it_names_is_a_link_into_its_prompt(ana: Member, vibe: Agent, threa
     assert (one.kind, one.ref, one.author) == ("message", said.pk, "Ana")
     context = f"/w/{ana.workspace.slug}/runs/{run.pk}/context/#item-message-{said.pk}"
     html = page_of(run, ana)
-    link = f'<a href="{context}" class="chip cite" data-reference="message-{said.pk}" data-panel="" dir="auto">message 1</a>'
+    marks = f'class="place-chip cite" data-reference="message-{said.pk}" data-panel="" dir="auto"'
+    link = f'<a href="{context}" {marks}>message 1</a>'
     assert f"Mulch it first {link}, and see message 9 and <code>message 1</code>." in html
     assert signed_in(ana).get(context).status_code == 200
 
@@ -118,8 +120,8 @@ def test_a_private_place_is_a_link_to_its_members_alone(
     run = ask(thread, ana, "@vibe hello")
     told(run, f"See [knowledge:{entry.pk}], the Budget plan of spring.")
     row = {"kind": "knowledge", "entry": entry, "ref": entry.pk, "item_key": f"knowledge:{entry.pk}"}
-    Citation.objects.create(run=run, position=0, words=f"[knowledge:{entry.pk}]", **row)
-    Citation.objects.create(run=run, position=1, **row)
+    CitationFactory.create(run=run, position=0, words=f"[knowledge:{entry.pk}]", **row)
+    CitationFactory.create(run=run, position=1, **row)
     assert len(cited(run, ana)) == 2
     for reader in (dora, ben):
         assert cited(run, reader) == []
@@ -136,7 +138,7 @@ def test_a_message_of_another_private_thread_is_text_to_whoever_may_not_see_it(
     secret = say(make_thread(make_channel(ana, "secret", private=True), ana), ana, "A party!")
     run = ask(thread, ana)
     told(run, "As message 5 in thread 3 says.")
-    Citation.objects.create(
+    CitationFactory.create(
         run=run, position=0, words="message 5 in thread 3", kind="message", message=secret, ref=secret.pk
     )
     assert words_of(run, dora) == []
@@ -187,7 +189,7 @@ def test_chips_stay_when_the_prompt_is_kept_no_more(ana: Member, vibe: Agent, th
     expire_records()
     [one] = cited(run, ana)
     assert one.address == f"/w/{ana.workspace.slug}/m/{said.pk}/"
-    assert f'<a href="{one.address}" class="chip cite"' in page_of(run, ana)
+    assert f'<a href="{one.address}" class="place-chip cite"' in page_of(run, ana)
 
 
 def test_an_agent_elsewhere_cites_what_it_was_shown(ana: Member, vibe: Agent, thread: Thread, said: Message) -> None:

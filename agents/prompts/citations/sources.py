@@ -3,11 +3,9 @@ and what its tools returned."""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-from django.db.models import Q
 
 from agents.agent.models import Run, Snapshot, ToolCall, ToolSource
 from agents.prompts.answer_sources import unescaped_text
@@ -15,8 +13,8 @@ from agents.prompts.assembler.sections.files import READ_TOOL
 from agents.prompts.citations.find import Citable
 from agents.prompts.snapshots.content import UnreadableContent, unpack_content
 from agents.prompts.snapshots.store import is_seq
-from knowledge.models import Entry
-from openvibe.chat.models import Attachment, Image, Message
+from knowledge.queries import entry_topics
+from openvibe.chat.queries import file_names, image_names, messages_by, messages_of_files, numbered_messages
 
 MAX_EARLIER_PROMPTS = 10
 """Prompts of a session that are looked through besides the run's own, the latest first."""
@@ -29,7 +27,7 @@ _NOT_A_SOURCE = ("request", "later")
 
 
 @dataclass
-class Shown:
+class RunSources:
     """`texts`: what may be cited, its text as it was written and the key of its item, for each item of the run's own
     prompt; `own_places`: the places in it of what the agent said itself."""
 
@@ -44,9 +42,9 @@ class Shown:
         self.citables[key] = citable if known is None else known.merged(citable)
 
 
-def read_shown(run: Run) -> Shown:
+def read_sources(run: Run) -> RunSources:
     """At most seven queries, two for each earlier prompt of its session."""
-    shown = Shown()
+    shown = RunSources()
     run_id: int | None = run.pk
     for depth in range(1 + MAX_EARLIER_PROMPTS):
         snapshot = Snapshot.objects.filter(run=run_id).only("content", "continues").first()
@@ -70,12 +68,12 @@ def _items(content: bytes | memoryview | None) -> Iterable[Mapping[str, Any]]:
         return ()
 
 
-def _add_item(shown: Shown, item: Mapping[str, Any], *, is_of_run: bool) -> None:
+def _add_item(shown: RunSources, item: Mapping[str, Any], *, is_of_run: bool) -> None:
     citable = citable_of(item)
     if citable is None:
         return
     if not is_of_run:
-        citable = Citable(**{**vars(citable), "item_key": "", "pages": {}})
+        citable = replace(citable, item_key="", pages={})
     shown.add(citable)
     if is_of_run and item["section"] not in _NOT_A_SOURCE:
         text = unescaped_text(item["text"], is_message=citable.kind == "message")
@@ -109,7 +107,7 @@ def citable_of(item: Mapping[str, Any]) -> Citable | None:
     return None
 
 
-def _add_tool_results(shown: Shown, run: Run) -> None:
+def _add_tool_results(shown: RunSources, run: Run) -> None:
     """What the run's own calls returned. One query; three more where there is something."""
     calls = list(
         ToolCall.objects.filter(run=run, decision=ToolCall.Decision.ALLOWED)
@@ -126,8 +124,12 @@ def _add_tool_results(shown: Shown, run: Run) -> None:
         for source in call.sources.all():
             if source.kind == ToolSource.Kind.ENTRY:
                 shown.add(Citable("knowledge", source.ref, references=(f"knowledge:{source.ref}",)))
-    for citable in (*_messages_at(places, run), *_files_in_thread(files, run)):
-        shown.add(citable)
+    for message in numbered_messages(places, run.workspace_id):
+        elsewhere = None if message.thread_id == run.thread_id else message.thread_id
+        pk, number, author = message.pk, message.seq, message.author
+        shown.add(Citable("message", pk, "", number, elsewhere, author=author, by_hash=elsewhere is None))
+    for pk, message_id in messages_of_files(files, run.thread_id).items():
+        shown.add(Citable("file", pk, references=(f"attachment:{pk}",), message_id=message_id))
 
 
 def _file_ids(arguments: str) -> set[int]:
@@ -138,46 +140,18 @@ def _file_ids(arguments: str) -> set[int]:
     return {number} if isinstance(number, int) and is_seq(str(number)) else set()
 
 
-def _messages_at(places: Iterable[tuple[int, int]], run: Run) -> Iterator[Citable]:
-    is_there = Q()
-    for thread_id, seq in sorted(places):
-        is_there |= Q(thread=thread_id, seq=seq)
-    if not is_there:
-        return
-    rows = Message.objects.filter(is_there, thread__workspace=run.workspace_id, deleted_at=None)
-    for pk, thread_id, seq, author in rows.order_by().values_list("pk", "thread_id", "seq", "author__name"):
-        is_here = thread_id == run.thread_id
-        yield Citable(
-            "message", pk, number=seq, thread_id=None if is_here else thread_id, author=author, by_hash=is_here
-        )
-
-
-def _files_in_thread(ids: Iterable[int], run: Run) -> Iterator[Citable]:
-    if not ids:
-        return
-    is_here = Q(thread=run.thread_id) | Q(message__dives_from_here__thread=run.thread_id)
-    for pk, message_id in Attachment.objects.filter(is_here, pk__in=ids).values_list("pk", "message_id"):
-        yield Citable("file", pk, references=(f"attachment:{pk}",), message_id=message_id)
-
-
-def _add_names(shown: Shown) -> None:
+def _add_names(shown: RunSources) -> None:
     """What files, images and entries are called. One query for each of the three that there are."""
-    for kind, rows in (
-        ("file", Attachment.objects.values_list("pk", "name")),
-        ("image", Image.objects.values_list("pk", "name")),
-        ("knowledge", Entry.objects.values_list("pk", "topic")),
-    ):
+    for kind, read_names in (("file", file_names), ("image", image_names), ("knowledge", entry_topics)):
         ids = [ref for known_kind, ref in shown.citables if known_kind == kind]
-        for pk, name in rows.filter(pk__in=ids).order_by() if ids else ():
-            citable = shown.citables[kind, pk]
-            shown.citables[kind, pk] = Citable(**{**vars(citable), "name": name})
+        for pk, name in read_names(ids).items():
+            shown.citables[kind, pk] = replace(shown.citables[kind, pk], name=name)
 
 
-def _mark_own(shown: Shown, run: Run) -> None:
+def _mark_own(shown: RunSources, run: Run) -> None:
     """One query, none without messages."""
     ids = {citable.ref for citable, _, _ in shown.texts if citable.kind == "message"}
-    messages = Message.objects.filter(pk__in=ids, author=run.agent.participant_id) if ids else Message.objects.none()
-    own = set(messages.values_list("pk", flat=True))
+    own = messages_by(run.agent.participant_id, ids)
     shown.own_places = {
         place for place, (citable, _, _) in enumerate(shown.texts) if citable.kind == "message" and citable.ref in own
     }
