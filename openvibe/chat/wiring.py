@@ -224,10 +224,10 @@ class Citation:
         return self.kind in ("file", "work") or bool(self.context_path)
 
 
-CITATIONS: Register[Callable[[Sequence[Message], Access], Mapping[int, tuple[Citation, ...]]]] = Register(
+CITATIONS: Register[Callable[[Sequence[int], Access], Mapping[int, tuple[Citation, ...]]]] = Register(
     "openvibe.chat.wiring.CITATIONS"
 )
-"""What messages cite, by their ids, as the asker may see it. One query, none where no message can cite anything."""
+"""What agents' messages cite, by their ids, as the asker may see it. One query."""
 
 
 REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(

@@ -12,7 +12,6 @@ from agents.agent.models import Citation as CitationRow
 from agents.agent.models import Snapshot
 from knowledge.queries import accessible_entries
 from memory.queries import visible_work_items
-from openvibe.chat.models import Message
 from openvibe.chat.queries import file_name, image_name, is_message_seen
 from openvibe.chat.wiring import Citation
 from openvibe.workspaces.access import Access
@@ -26,12 +25,11 @@ MAX_LABEL = 60
 """Characters of what is cited without being named."""
 
 
-def read_citations(messages: Sequence[Message], access: Access) -> dict[int, tuple[Citation, ...]]:
+def read_citations(ids: Sequence[int], access: Access) -> dict[int, tuple[Citation, ...]]:
     """What these answers cite, by message id, in the order in which it stands in them: only what the asker may see now,
-    as what does not exist any more is missing. One query, none without agents' messages."""
-    ids = [message.pk for message in messages if message.author.is_agent and not message.is_deleted]
+    as what does not exist any more is missing. One query."""
     citations: dict[int, list[Citation]] = defaultdict(list)
-    for reply_id, *values in _rows(ids, access) if ids else ():
+    for reply_id, *values in _rows(ids, access):
         citations[reply_id].append(_citation(*values))
     return {pk: tuple(rows) for pk, rows in citations.items()}
 

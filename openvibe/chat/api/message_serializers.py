@@ -93,7 +93,7 @@ class MessageListSerializer(serializers.ListSerializer[Message]):
     def to_representation(self, data: Any) -> list[Any]:
         rows = list(data.all() if isinstance(data, Manager) else data)
         assert isinstance(self.child, MessageOut)
-        self.child.citations = _read_citations(rows, self.context)
+        self.child.cited = _read_citations(rows, self.context)
         return [self.child.to_representation(row) for row in rows]
 
 
@@ -141,10 +141,10 @@ class MessageOut(serializers.ModelSerializer[Message]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.citations: Mapping[int, Sequence[Citation]] | None = None
+        self.cited: Mapping[int, Sequence[Citation]] | None = None
 
     def to_representation(self, instance: Message) -> dict[str, Any]:
-        citations = self.citations
+        citations = self.cited
         if citations is None:
             citations = _read_citations([instance], self.context)
         # As the fields have it, without asking each of them for each of a hundred rows.

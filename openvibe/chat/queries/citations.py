@@ -11,10 +11,12 @@ from openvibe.workspaces.access import Access
 
 
 def read_citations(messages: Sequence[Message], access: Access) -> Mapping[int, Sequence[Citation]]:
-    """What these messages cite and the asker may see, by message id. One query, none where nothing can cite."""
+    """What these messages cite and the asker may see, by message id. One query, none where no agent
+    wrote."""
+    ids = [message.pk for message in messages if message.author.is_agent and not message.is_deleted]
     citations: dict[int, Sequence[Citation]] = {}
-    for read in CITATIONS:
-        citations |= read(messages, access)
+    for read in CITATIONS if ids else ():
+        citations |= read(ids, access)
     return citations
 
 

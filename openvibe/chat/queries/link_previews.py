@@ -75,9 +75,10 @@ def _message_previews(access: Access, references: Sequence[_Reference]) -> dict[
             is_referenced |= Q(thread_id=one.pk, seq=one.seq)
     rows = Message.objects.visible_to(access).filter(is_referenced).annotate(words=Left("body", 400))
     columns = ("pk", "thread_id", "seq", "thread__title", "author__label", "words", "kind", "state", "deleted_at")
-    columns = (*columns, "created_at")
     previews: dict[tuple[int, ...], LinkPreview] = {}
-    for pk, thread_id, seq, title, author, words, kind, state, deleted_at, at in rows.order_by().values_list(*columns):
+    for pk, thread_id, seq, title, author, words, kind, state, deleted_at, at in rows.order_by().values_list(
+        *columns, "created_at"
+    ):
         said = message_preview(words, kind, state, is_deleted=deleted_at is not None)
         preview = LinkPreview(title, author, said, at)
         previews[pk,] = previews[thread_id, seq] = preview
