@@ -244,11 +244,12 @@ def _span(text: str, start: int, end: int, cited: Citable) -> _Span:
 
 def _start_of_author(text: str, start: int, author: str) -> int:
     """Where `Ana, message 4` begins, if these are the author's name and a comma; else `start`."""
-    before = text[:start].rstrip()
+    first = max(start - len(author) - MAX_WORDS, 0)
+    before = text[first:start].rstrip()
     name = before[:-1].rstrip() if before.endswith(",") else ""
     if not author or not name.endswith(author) or name[: -len(author)][-1:].isalnum():
         return start
-    return len(name) - len(author)
+    return first + len(name) - len(author)
 
 
 def _only_ones(rows: Iterable[Citable]) -> Collection[Citable]:
