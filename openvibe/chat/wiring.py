@@ -210,12 +210,12 @@ class Citation:
 
     @property
     def reference(self) -> str:
-        """By which its preview is asked for."""
+        """The name by which its preview is asked for."""
         return f"{self.kind}-{self.ref}"
 
     @property
     def address(self) -> str:
-        """Where a click leads: to the item in the answer's prompt, or to the thing itself."""
+        """The place where a click leads: the item in the answer's prompt, or the thing itself."""
         return self.context_path or self.path
 
     @property

@@ -90,7 +90,7 @@ def find_citations(texts: Sequence[str], citables: Iterable[Citable]) -> list[Fo
 
 
 def _without_overlaps(spans: Iterable[_Span]) -> list[_Span]:
-    """In order; of two that overlap the one that begins first, of those the longer."""
+    """Spans in order; of two that overlap the one that begins first, of those the longer."""
     kept: list[_Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if not kept or span.start >= kept[-1].end:
@@ -116,7 +116,7 @@ _NEXT = re.compile(
 )
 _THREAD = re.compile(r"\s{1,3}(?:in|of|from)\s{1,3}thread\s{1,3}(\d{1,18})(?!\d)", re.IGNORECASE)
 _OUTER = re.compile(r"\s{1,3}(?:in|of|from)\s{1,3}the\s{1,3}thread\b", re.IGNORECASE)
-"""In a dive, a message of the thread in which it began."""
+"""What names, in a dive, a message of the thread in which it began."""
 _HASH = re.compile(r"(?<![\w#&/])#(\d{1,9})(?![\w.-]*\w)")
 _PLAIN = re.compile(r"(?<![\w\])])\[(\d{1,9}(?:\s?[,;]\s?\d{1,9}){0,9})\](?![(:\[])")
 _ANY_PLAIN = re.compile(r"\[\s*(\d{1,9}(?:\s?[,;]\s?\d{1,9})*)\s*\]")
@@ -243,7 +243,7 @@ def _span(text: str, start: int, end: int, cited: Citable) -> _Span:
 
 
 def _start_of_author(text: str, start: int, author: str) -> int:
-    """Where `Ana, message 4` begins, if these are the author's name and a comma; else `start`."""
+    """The place where `Ana, message 4` begins, if these are the author's name and a comma; else `start`."""
     first = max(start - len(author) - MAX_WORDS, 0)
     before = text[first:start].rstrip()
     name = before[:-1].rstrip() if before.endswith(",") else ""

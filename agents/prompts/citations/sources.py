@@ -43,7 +43,7 @@ class RunSources:
 
 
 def read_sources(run: Run) -> RunSources:
-    """At most seven queries, two for each earlier prompt of its session."""
+    """Reads what the run was shown. At most eight queries, one more for each earlier prompt of its session."""
     shown = RunSources()
     run_id: int | None = run.pk
     for depth in range(1 + MAX_EARLIER_PROMPTS):

@@ -47,7 +47,7 @@ def _citation_link(citation: Citation) -> WordLink:
 
 
 def _citation_attributes(citation: Citation) -> tuple[tuple[str, str], ...]:
-    """Where a citation leads: into the prompt of its answer, or to the thing itself where no prompt holds it any
+    """The link of a citation: into the prompt of its answer, or to the thing itself where no prompt holds it any
     more."""
     return (
         ("href", citation.address),

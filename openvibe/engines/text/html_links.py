@@ -66,7 +66,7 @@ def link_words(markup: str, links: Sequence[WordLink]) -> str:
 
 
 def _find_spans(texts: Sequence[str], links: Iterable[WordLink]) -> list[list[_Span]]:
-    """For each text the spans in it, in order, none over another."""
+    """The spans in each text, in order, none over another."""
     spans: list[list[_Span]] = [[] for _ in texts]
     by_words: dict[str, dict[int, WordLink]] = {}
     for link in links:
@@ -85,7 +85,7 @@ def _find_spans(texts: Sequence[str], links: Iterable[WordLink]) -> list[list[_S
 
 
 def find_words(text: str, words: str) -> Iterator[int]:
-    """Where the words begin in the text, one after the other, none over another."""
+    """Places where the words begin in the text, one after the other, none over another."""
     start = text.find(words)
     while start >= 0:
         yield start

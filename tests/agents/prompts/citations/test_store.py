@@ -34,7 +34,7 @@ from tests.factories import access, attach, make_channel, make_entry, make_threa
 
 @pytest.fixture
 def vibe(vibe: Agent) -> Agent:
-    """At the level that reads shared knowledge."""
+    """Vibe at the level that reads shared knowledge."""
     Agent.objects.filter(pk=vibe.pk).update(level=3)
     vibe.refresh_from_db()
     return vibe
