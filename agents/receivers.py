@@ -11,6 +11,7 @@ from agents.agent.access import agent_access
 from agents.agent.audience import has_read_restricted
 from agents.agent.models import Agent, Run
 from agents.agent.trust import may_respond
+from agents.prompts.citations.store import forget_citations
 from agents.prompts.snapshots.entry_erasure import begin_entry_erasure
 from agents.prompts.snapshots.store import erase_calls_about, erase_looks, erase_tool_calls
 from agents.runs.external.lifecycle import finish_posted_runs
@@ -126,6 +127,13 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
         lapse_quoting_permissions(message.thread_id)
         erase_looks(message.thread_id)
         erase_tool_calls(message.thread_id, message.pk)
+
+
+@receiver(message_revised, dispatch_uid="agents.forget_citations")
+def forget_citations_of_message(sender: type[Message], message: Message, **_: Any) -> None:
+    """What cited a deleted message, and what it cited, is text from then on."""
+    if message.is_deleted or message.author.is_agent:
+        forget_citations(message_id=message.pk, body=message.body, is_deleted=message.is_deleted)
 
 
 @receiver(message_revised, dispatch_uid="agents.restore_answer")

@@ -11,6 +11,8 @@ from agents.agent.token_budgets import tokens_left
 from agents.connect.first_steps import list_first_steps, sample_questions
 from agents.prompts.assembler.stack import check_budgets
 from agents.prompts.assembler.validation import check_agent, check_endpoint, check_workspace
+from agents.prompts.citations.queries import read_citations
+from agents.prompts.citations.store import erase_citations_quoting
 from agents.prompts.history import PromptSteps
 from agents.prompts.snapshots.store import (
     erase_calls_quoting,
@@ -51,6 +53,7 @@ from openvibe.base.admin_site import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import (
     ANSWERED_CHANNELS,
+    CITATIONS,
     FIRST_STEPS,
     MESSAGE_DECORATORS,
     PERSON_EXTRAS,
@@ -81,6 +84,7 @@ def wire() -> None:
     TOKENS_LEFT.add(tokens_left)
     MESSAGE_DECORATORS.add(runs_by_message)
     PERSON_EXTRAS.add(agent_facts)
+    CITATIONS.add(read_citations)
     FIRST_STEPS.add(list_first_steps)
     QUESTION_IDEAS.add(sample_questions)
     REPLY_DENIED_REASONS.add(dive_denied_reasons)
@@ -102,6 +106,7 @@ def wire() -> None:
     TEXT_ERASERS.add(TextEraser("looks of watching agents", erase_looks_quoting))
     TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))
     TEXT_ERASERS.add(TextEraser("thoughts and steps", erase_steps_quoting))
+    TEXT_ERASERS.add(TextEraser("citations", erase_citations_quoting))
 
 
 def agent_access_now(participant: Participant) -> Access | None:

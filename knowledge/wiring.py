@@ -156,7 +156,10 @@ def entry_previews(access: Access, ids: Sequence[int]) -> dict[int, LinkPreview]
     """What links to entries say, of those the asker may read. One query."""
     rows = Entry.objects.visible_to(access).filter(pk__in=ids).select_related("author")
     return {
-        row.pk: LinkPreview(row.topic, row.author.label, plain_text(row.content)[:PREVIEW_CHARACTERS]) for row in rows
+        row.pk: LinkPreview(
+            row.topic, row.author.label, plain_text(row.content)[:PREVIEW_CHARACTERS], row.decided_at or row.created_at
+        )
+        for row in rows
     }
 
 

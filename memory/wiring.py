@@ -1,5 +1,6 @@
 """What memory plugs into chat, and where other apps plug into memory: registers, signals, jobs for its workers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -28,16 +29,20 @@ from memory.work.queries import (
     count_pending_approvals,
     preferences_by_message,
     visible_approvals,
+    visible_work_items,
 )
 from openvibe.chat.queries import AccessQuery
 from openvibe.chat.wiring import (
     INBOX_NOTES,
+    LINK_KINDS,
     MESSAGE_DECORATORS,
     PENDING_DECISIONS,
     PERSONAL_MESSAGE_VIEWS,
     QUOTE_KINDS,
     TEXT_ERASERS,
     InboxNote,
+    LinkKind,
+    LinkPreview,
     TextEraser,
 )
 from openvibe.workspaces.access import Access
@@ -82,8 +87,18 @@ def wire() -> None:
     TEXT_ERASERS.add(TextEraser("summaries", forget_quoting_summaries))
     PENDING_DECISIONS.add(count_pending_approvals)
     INBOX_NOTES.add(approval_notes)
+    LINK_KINDS.add(LinkKind("work", work_previews))
     for kind in MEMORY_QUOTES:
         QUOTE_KINDS.add(kind)
+
+
+def work_previews(access: Access, ids: Sequence[int]) -> dict[int, LinkPreview]:
+    """What is said of rows of work where an answer cites them, of those the asker may see. One query."""
+    rows = visible_work_items(access).filter(pk__in=ids).exclude(message__deleted_at__isnull=False)
+    return {
+        row.pk: LinkPreview(row.get_kind_display(), row.author.label, " ".join(row.text.split())[:160], row.created_at)
+        for row in rows
+    }
 
 
 def approval_notes(access: Access) -> list[InboxNote]:

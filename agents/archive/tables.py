@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import AutoField, BigAutoField, Field, Model, Q, QuerySet
 
 from agents.agent.models import (
+    Citation,
     EntryErasure,
     JoinCode,
     Run,
@@ -203,7 +204,10 @@ _QUOTE_MODELS = {
     **{"channel": Channel, "instructions": Thread, "schedule": Schedule},
     **{"description": Workspace, "organisation": Workspace, "snippet": Snippet, "soul": SoulVersion},
 }
+_CITED_MODELS = {"message": Message, "knowledge": Entry, "file": Attachment, "image": Image, "work": WorkItem}
 REFERENCES: dict[tuple[type[Model], str], Reference] = {
+    (Citation, "item_key"): Reference(lambda key, row, translate: _translate_key(key, translate)),
+    (Citation, "ref"): _by_kind(_CITED_MODELS),
     (Compaction, "summary_ids"): Reference(lambda ids, row, translate: [translate(Summary, each) for each in ids]),
     (Handoff, "sections"): Reference(_translate_keys),
     (Quote, "ref"): _by_kind(_QUOTE_MODELS),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
+from openvibe.engines.llm.fences import parse_fences
+from openvibe.engines.llm.transcripts import message_text
+
 MIN_SHARED_WORDS = 4
 MIN_SHARED_CHARACTERS = 18
 """Less than this of a run of words is shared by any two texts of one subject."""
@@ -16,6 +19,7 @@ MIN_LETTERS = 5
 MAX_SOURCES = 5
 EXCERPT_CHARACTERS = 90
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
+_FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -135,3 +139,12 @@ def shorten_end(text: str, characters: int = EXCERPT_CHARACTERS) -> str:
     """The beginning of a text, on one line."""
     text = (" " if text[:1].isspace() else "") + " ".join(text.split())
     return text if len(text) <= characters else f"{text[:characters].rsplit(' ', 1)[0]}…"
+
+
+def unescaped_text(text: str, *, is_message: bool) -> str:
+    """What an item of a prompt says, as it was written: without its fences, what is escaped inside them, and who said
+    it when."""
+    if text.startswith("<") and (fences := parse_fences(text)):
+        return "\n".join(fence.text for fence in fences)
+    text = _FENCE_LINE.sub("", text)
+    return message_text(text) if is_message else text

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents.agent.models import EXTERNAL_RUNS, RUNS, Run
 from agents.prompts.assembler.assemble import Prompt
+from agents.prompts.citations.store import save_citations
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.heard import HEARD_FIELDS, end_heard_runs
 from agents.runs.steps import MAX_ERROR_CHARACTERS, Step, add_step, append_step, make_step
@@ -430,6 +431,7 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
     add_step(current, "stopped" if answer.is_stopped else "done", attempt=run.attempt)
     tokens = ("input_tokens", "output_tokens", "cached_tokens")
     current.save(update_fields=["state", "finished_at", *tokens, "first_word_at", "steps"])
+    save_citations(run, text)
     if answer.has_heard:
         end_heard_runs(current, min_length=len(text) if answer.is_stopped else None)
 

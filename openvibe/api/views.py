@@ -64,7 +64,8 @@ class ApiView(GenericAPIView[Any]):
 
     def paginated_response(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
         """One cursor page of `rows`, in the view's `page_order`."""
-        return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
+        page, context = self.paginate_queryset(rows), {"request": self.request}
+        return self.get_paginated_response(serializer(page, many=True, context=context).data)
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         final: Response = super().finalize_response(request, response, *args, **kwargs)

@@ -171,11 +171,12 @@ words: those of the query's recent places that the asker may see."""
 
 @dataclass(frozen=True)
 class LinkPreview:
-    """What a link to something says of it: its title, who wrote it, and its first words as plain text."""
+    """What a link to something says of it: its title, who wrote it, its first words as plain text, and when."""
 
     title: str
     author: str
     words: str
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,52 @@ class LinkKind:
 
 
 LINK_KINDS: Register[LinkKind] = Register("openvibe.chat.wiring.LINK_KINDS")
-"""What links may lead to besides threads and messages."""
+"""What links may lead to besides threads, messages and files."""
+
+
+CITATION_KINDS = ("message", "knowledge", "file", "image", "work")
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Something that an answer cites and the asker may see. `words` are the answer's, where they stand for the
+    `occurrence`-th time (from 0) in its texts; empty for what it repeats without naming it.
+
+    `kind`: one of CITATION_KINDS; `ref`: the id of its row; `label` and `author` say what it is.
+    `path` leads to it, `context_path` to where the answer's prompt holds it, empty where that is kept no more. Both
+    are paths from the root.
+    """
+
+    words: str
+    occurrence: int
+    kind: str
+    ref: int
+    label: str
+    author: str
+    path: str
+    context_path: str = ""
+
+    @property
+    def reference(self) -> str:
+        """The name by which its preview is asked for."""
+        return f"{self.kind}-{self.ref}"
+
+    @property
+    def address(self) -> str:
+        """The place where a click leads: the item in the answer's prompt, or the thing itself."""
+        return self.context_path or self.path
+
+    @property
+    def opens_panel(self) -> bool:
+        """Whether it is shown beside the page."""
+        return self.kind in ("file", "work") or bool(self.context_path)
+
+
+CITATIONS: Register[Callable[[Sequence[int], Access], Mapping[int, tuple[Citation, ...]]]] = Register(
+    "openvibe.chat.wiring.CITATIONS"
+)
+"""What agents' messages cite, by their ids, as the asker may see it. One query."""
+
 
 REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(
     "openvibe.chat.wiring.REPLY_DENIED_REASONS"

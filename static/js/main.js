@@ -7,6 +7,7 @@ import * as live from "./live.js";
 import * as panel from "./panel.js";
 import * as keys from "./keys.js";
 import * as commandPalette from "./command_palette.js";
+import * as citations from "./citations.js";
 import * as previews from "./previews.js";
 import * as typing from "./typing.js";
 import * as scrollPlaces from "./scroll_places.js";
@@ -157,4 +158,4 @@ function beginAtProblem() {
 }
 
 beginAtProblem();
-[feed, composer, panel, keys, commandPalette, live, previews, card, typing, scrollPlaces].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live, previews, citations, card, typing, scrollPlaces].forEach((part) => part.start());

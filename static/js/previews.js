@@ -17,7 +17,7 @@ function referenceOf(link) {
   return seq ? `${kind}-${id}-${seq}` : `${kind}-${id}`;
 }
 
-const waiting = () => all(".message .prose:not(.is-writing) a[href]:not([data-preview], [href^='#'])");
+const waiting = () => all(".message .prose:not(.is-writing) a[href]:not([data-preview], .cite, [href^='#'])");
 
 /** Put the preview behind the block that holds the link; what is read stays where it is on the screen. */
 function show(link, html) {

@@ -4,8 +4,15 @@ from django.utils import timezone
 from factory.declarations import LazyFunction, Sequence, SubFactory
 from factory.django import DjangoModelFactory
 
-from agents.models import LoadedSkill, McpServer, McpTool, Permission, WatchLook
+from agents.models import Citation, LoadedSkill, McpServer, McpTool, Permission, WatchLook
 from openvibe.workspaces.models import Spending
+
+
+class CitationFactory(DjangoModelFactory[Citation]):
+    """What the answer of `run` cites, though it was not found in it."""
+
+    class Meta:
+        model = Citation
 
 
 class LoadedSkillFactory(DjangoModelFactory[LoadedSkill]):

@@ -10,6 +10,7 @@ from agents.agent.models.agent import (
     TrustChange,
 )
 from agents.agent.models.archive_export import EXPORTS, WorkspaceExport
+from agents.agent.models.citation import Citation
 from agents.agent.models.client_turn import ClientConversation, ClientTurn
 from agents.agent.models.entry_erasure import EntryErasure
 from agents.agent.models.join_code import JoinCode
@@ -39,6 +40,7 @@ __all__ = [
     "Agent",
     "AgentPlan",
     "CallRule",
+    "Citation",
     "ClientConversation",
     "ClientTurn",
     "Effort",

@@ -12,7 +12,17 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from agents.agent.models import EntryErasure, KnowledgeUse, Permission, Run, RunStep, Snapshot, ToolCall, ToolSource
+from agents.agent.models import (
+    Citation,
+    EntryErasure,
+    KnowledgeUse,
+    Permission,
+    Run,
+    RunStep,
+    Snapshot,
+    ToolCall,
+    ToolSource,
+)
 from agents.prompts.snapshots.content import UnreadableContent, unpack_text
 from agents.prompts.snapshots.store import rewrite_snapshot
 from knowledge.models import Entry
@@ -79,7 +89,8 @@ def _erase_calls(entry_id: int) -> None:
 
 
 def _erase_steps(entry_id: int) -> None:
-    """What runs that had the entry thought and reported may tell of it."""
+    """What runs that had the entry thought and reported may tell of it, and the words by which answers cite it."""
+    Citation.objects.filter(entry=entry_id).delete()
     runs = KnowledgeUse.objects.filter(entry=entry_id).values("run")
     RunStep.objects.filter(run__in=runs).forget()
     Permission.objects.filter(run__in=runs).forget()

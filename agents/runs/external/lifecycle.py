@@ -23,6 +23,7 @@ from agents.agent.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
 from agents.agent.permissions import reply_denied_reason
 from agents.prompts.assembler.assemble import OFFLINE_MODEL, Prompt, assemble
 from agents.prompts.assembler.continuation import Session
+from agents.prompts.citations.store import save_citations
 from agents.prompts.snapshots.sessions import read_session
 from agents.prompts.snapshots.store import store_snapshot
 from agents.runs.error_text import read_error
@@ -405,6 +406,8 @@ def _end(
     )
     run.interrupt_requested_at = None
     run.save()
+    if reply is not None and reply_state != Message.State.FAILED:
+        save_citations(run, body)
     if state == Run.State.DONE:
         end_heard_runs(run)
     elif state == Run.State.STOPPED:

@@ -1,13 +1,19 @@
 """Messages, their files, search in them and what repeats them: what the API takes and gives."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urljoin
 
+from django.conf import settings
+from django.db.models import Manager
 from rest_framework import serializers
 
 from openvibe.api.fields import ChoiceField, SeqField, TextField, WholeNumberField, utc_text
 from openvibe.chat.models import Attachment, Mention, Message
-from openvibe.chat.queries import MessageQuotes
+from openvibe.chat.queries import MessageQuotes, read_citations
+from openvibe.chat.wiring import CITATION_KINDS, Citation
 from openvibe.workspaces.api.serializers import ParticipantOut
+from openvibe.workspaces.decorators import request_access
 
 
 class MentionOut(serializers.ModelSerializer[Mention]):
@@ -69,6 +75,33 @@ class EmojiOut(serializers.Serializer[Any]):
     count = serializers.IntegerField(read_only=True, help_text="Of participants.")
 
 
+class CitationOut(serializers.Serializer[Any]):
+    """Something that an answer cites and the caller may see. `text` stands in the body; where `is_named` is false the
+    answer repeats its words without naming it, and `text` says what it is."""
+
+    text = serializers.CharField(read_only=True)
+    is_named = serializers.BooleanField(read_only=True)
+    kind = serializers.ChoiceField(choices=CITATION_KINDS, read_only=True)
+    id = serializers.IntegerField(source="ref", read_only=True, help_text="Of the message, entry, file, image or row.")
+    url = serializers.CharField(read_only=True, help_text="The whole address of its page.")
+
+
+class MessageListSerializer(serializers.ListSerializer[Message]):
+    """Messages, whose citations are read at once. The request in the context says for whom; without one, none are
+    given."""
+
+    def to_representation(self, data: Any) -> list[Any]:
+        rows = list(data.all() if isinstance(data, Manager) else data)
+        assert isinstance(self.child, MessageOut)
+        self.child.cited = _read_citations(rows, self.context)
+        return [self.child.to_representation(row) for row in rows]
+
+
+def _read_citations(messages: Sequence[Message], context: Mapping[str, Any]) -> Mapping[int, Sequence[Citation]]:
+    request = context.get("request")
+    return read_citations(messages, request_access(request)) if request is not None else {}
+
+
 class MessageOut(serializers.ModelSerializer[Message]):
     """A deleted message keeps its place: `deleted_at` is set and `body` is empty."""
 
@@ -79,9 +112,11 @@ class MessageOut(serializers.ModelSerializer[Message]):
     attachments = AttachmentOut(source="attached", many=True, read_only=True)
     images = ImageOut(source="pictured", many=True, read_only=True)
     reactions = EmojiOut(source="reacted", many=True, read_only=True, help_text="In the order of their first use.")
+    citations = CitationOut(many=True, read_only=True, help_text="In an agent's answer, in the order of the body.")
 
     class Meta:
         model = Message
+        list_serializer_class = MessageListSerializer
         fields = (
             "id",
             "thread",
@@ -97,13 +132,21 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "attachments",
             "images",
             "reactions",
+            "citations",
             "created_at",
             "edited_at",
             "deleted_at",
         )
         read_only_fields = fields
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.cited: Mapping[int, Sequence[Citation]] | None = None
+
     def to_representation(self, instance: Message) -> dict[str, Any]:
+        citations = self.cited
+        if citations is None:
+            citations = _read_citations([instance], self.context)
         # As the fields have it, without asking each of them for each of a hundred rows.
         return {
             "id": instance.pk,
@@ -120,10 +163,21 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "attachments": [_FILE.to_representation(file) for file in instance.attached],
             "images": [_IMAGE.to_representation(image) for image in instance.pictured],
             "reactions": [{"emoji": row["emoji"], "count": len(row["people"])} for row in instance.reacted],
+            "citations": [_citation_payload(each) for each in citations.get(instance.pk, ())],
             "created_at": utc_text(instance.created_at),
             "edited_at": utc_text(instance.edited_at),
             "deleted_at": utc_text(instance.deleted_at),
         }
+
+
+def _citation_payload(citation: Citation) -> dict[str, Any]:
+    return {
+        "text": citation.words or citation.label,
+        "is_named": bool(citation.words),
+        "kind": citation.kind,
+        "id": citation.ref,
+        "url": urljoin(settings.PUBLIC_URL, citation.path),
+    }
 
 
 _AUTHOR, _FILE, _IMAGE = ParticipantOut(), AttachmentOut(), ImageOut()
@@ -230,6 +284,7 @@ class FoundOut(MessageOut):
         model = Message
         fields = (*MessageOut.Meta.fields, "channel", "thread_title")
         read_only_fields = fields
+        list_serializer_class = MessageListSerializer
 
     def to_representation(self, instance: Message) -> dict[str, Any]:
         place = {"channel": instance.thread.channel_id, "thread_title": instance.thread.title}

@@ -58,7 +58,8 @@ class Messages(ApiView):
         )
         if not rows:
             queries.access_thread(access, pk)
-        return pages.get_paginated_response(MessageOut(pages.cut_page(rows, limit, order), many=True).data)
+        page, context = pages.cut_page(rows, limit, order), {"request": request}
+        return pages.get_paginated_response(MessageOut(page, many=True, context=context).data)
 
     @extend_schema(
         operation_id="messages_create",
@@ -161,7 +162,8 @@ class OneMessage(ApiView):
     @extend_schema(operation_id="messages_get", responses=MessageOut)
     def get(self, request: Request, pk: int) -> Response:
         """One message."""
-        return Response(MessageOut(queries.access_message(request_access(request), pk)).data)
+        message = queries.access_message(request_access(request), pk)
+        return Response(MessageOut(message, context={"request": request}).data)
 
     @extend_schema(operation_id="messages_update", request=MessageEdit, responses=MessageOut)
     def patch(self, request: Request, pk: int) -> Response:
@@ -169,7 +171,7 @@ class OneMessage(ApiView):
         access = request_access(request)
         message = queries.access_message(access, pk)
         services.update_message(message=message, by=access, **self.validated_body(MessageEdit))
-        return Response(MessageOut(queries.access_message(access, pk)).data)
+        return Response(MessageOut(queries.access_message(access, pk), context={"request": request}).data)
 
     @extend_schema(operation_id="messages_delete", responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:

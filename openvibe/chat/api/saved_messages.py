@@ -20,6 +20,7 @@ class SavedOut(FoundOut):
         model = Message
         fields = (*FoundOut.Meta.fields, "saved_at")
         read_only_fields = fields
+        list_serializer_class = FoundOut.Meta.list_serializer_class
 
     def to_representation(self, instance: Message) -> dict[str, object]:
         return {**super().to_representation(instance), "saved_at": utc_text(vars(instance)["saved_at"])}

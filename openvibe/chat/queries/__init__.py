@@ -33,6 +33,17 @@ from openvibe.chat.queries.browse import (
     browse_channels,
     read_sidebar_choices,
 )
+from openvibe.chat.queries.citations import (
+    file_name,
+    file_names,
+    image_name,
+    image_names,
+    is_message_seen,
+    messages_by,
+    messages_of_files,
+    numbered_messages,
+    read_citations,
+)
 from openvibe.chat.queries.connections import connected_participants
 from openvibe.chat.queries.conversations import (
     ATTACHMENT_FIELDS,
@@ -72,6 +83,7 @@ from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
 from openvibe.chat.queries.people import PersonCard, access_person
 from openvibe.chat.queries.people_messages import MessageSaid, count_said_since, has_deleted, said_messages, said_since
+from openvibe.chat.queries.place_titles import CHANNEL_NAME, PlaceTitle, parse_address, read_place_titles
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
@@ -101,6 +113,7 @@ from openvibe.chat.search.workspace import best_messages
 __all__ = [
     "ATTACHMENT_FIELDS",
     "BROWSED",
+    "CHANNEL_NAME",
     "EXPORT_TYPES",
     "HIT_END",
     "HIT_START",
@@ -120,6 +133,7 @@ __all__ = [
     "PersonCard",
     "Piece",
     "Place",
+    "PlaceTitle",
     "QuoteView",
     "ScopedInstructions",
     "Show",
@@ -164,6 +178,8 @@ __all__ = [
     "day_start",
     "export_filename",
     "export_thread",
+    "file_name",
+    "file_names",
     "filter_unread",
     "find_direct_thread",
     "find_messages",
@@ -172,7 +188,10 @@ __all__ = [
     "has_channel",
     "has_deleted",
     "has_thread",
+    "image_name",
+    "image_names",
     "including_instructions",
+    "is_message_seen",
     "list_channel_threads",
     "list_inbox_threads",
     "list_messages",
@@ -182,12 +201,16 @@ __all__ = [
     "members_with_access",
     "message_page",
     "message_preview",
+    "messages_by",
     "messages_mentioning",
+    "messages_of_files",
     "newest_agent_draft",
     "notification_level",
     "notification_preferences",
+    "numbered_messages",
     "page_word",
     "paged_text",
+    "parse_address",
     "parse_message_query",
     "parse_recent",
     "participants_known_to",
@@ -196,7 +219,9 @@ __all__ = [
     "read_at_work",
     "read_attachment",
     "read_channel_unread",
+    "read_citations",
     "read_link_previews",
+    "read_place_titles",
     "read_sidebar",
     "read_sidebar_choices",
     "read_surroundings",

@@ -11,8 +11,8 @@ from django.db.models import Q
 from django.db.models.functions import Left
 
 from openvibe.base.params import MAX_ID
-from openvibe.chat.models import Message, Thread
-from openvibe.chat.queries.thread_lists import message_preview
+from openvibe.chat.models import Attachment, Image, Message, Thread
+from openvibe.chat.queries.thread_lists import PREVIEW_CHARACTERS, message_preview
 from openvibe.chat.wiring import LINK_KINDS, LinkPreview
 from openvibe.workspaces.access import Access
 
@@ -31,11 +31,13 @@ class _Reference:
 
 def read_link_previews(access: Access, references: Sequence[str]) -> dict[str, LinkPreview]:
     """The previews of what the asker may see, by reference (`thread-12`, `thread-12-3` for its message 3, `message-34`,
-    `knowledge-5`); what is no reference, or not hers to see, is left out. One query for each kind."""
+    `file-6`, `image-7`, `knowledge-5`); what is no reference, or not hers to see, is left out. One query a kind."""
     parsed_references = [_parse(text) for text in dict.fromkeys(references[:MAX_LINKS])]
     links = [one for one in parsed_references if one is not None]
     previews = _thread_previews(access, [one for one in links if one.kind == "thread" and one.seq is None])
     previews |= _message_previews(access, [one for one in links if one.kind == "message" or one.seq is not None])
+    previews |= _file_previews(access, [one for one in links if one.kind == "file"])
+    previews |= _image_previews(access, [one for one in links if one.kind == "image"])
     for kind in LINK_KINDS:
         text_by_pk = {one.pk: one.text for one in links if one.kind == kind.name}
         if text_by_pk:
@@ -74,8 +76,35 @@ def _message_previews(access: Access, references: Sequence[_Reference]) -> dict[
     rows = Message.objects.visible_to(access).filter(is_referenced).annotate(words=Left("body", 400))
     columns = ("pk", "thread_id", "seq", "thread__title", "author__label", "words", "kind", "state", "deleted_at")
     previews: dict[tuple[int, ...], LinkPreview] = {}
-    for pk, thread_id, seq, title, author, words, kind, state, deleted_at in rows.order_by().values_list(*columns):
-        preview = LinkPreview(title, author, message_preview(words, kind, state, is_deleted=deleted_at is not None))
+    for pk, thread_id, seq, title, author, words, kind, state, deleted_at, at in rows.order_by().values_list(
+        *columns, "created_at"
+    ):
+        said = message_preview(words, kind, state, is_deleted=deleted_at is not None)
+        preview = LinkPreview(title, author, said, at)
         previews[pk,] = previews[thread_id, seq] = preview
     keys = {one.text: (one.pk,) if one.kind == "message" else (one.pk, one.seq or 0) for one in references}
     return {text: previews[key] for text, key in keys.items() if key in previews}
+
+
+def _file_previews(access: Access, references: Sequence[_Reference]) -> dict[str, LinkPreview]:
+    """A file's name, who attached it and when, and what it begins with."""
+    if not references:
+        return {}
+    rows = Attachment.objects.visible_to(access).filter(pk__in=[one.pk for one in references]).order_by()
+    columns = rows.values_list("pk", "name", "message__author__label", Left("extract", 400), "message__created_at")
+    previews = {
+        pk: LinkPreview(name, author, " ".join(words.split())[:PREVIEW_CHARACTERS], at)
+        for pk, name, author, words, at in columns
+    }
+    return {one.text: previews[one.pk] for one in references if one.pk in previews}
+
+
+def _image_previews(access: Access, references: Sequence[_Reference]) -> dict[str, LinkPreview]:
+    if not references:
+        return {}
+    rows = Image.objects.visible_to(access).filter(pk__in=[one.pk for one in references]).order_by()
+    columns = rows.values_list("pk", "name", "message__author__label", "description", "message__created_at")
+    previews = {
+        pk: LinkPreview(name, author, words[:PREVIEW_CHARACTERS], at) for pk, name, author, words, at in columns
+    }
+    return {one.text: previews[one.pk] for one in references if one.pk in previews}

@@ -23,6 +23,7 @@ from openvibe.base.params import int_param
 from openvibe.chat.images import is_called_image
 from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Attachment, Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page, page_word
+from openvibe.chat.web.chips import UsedSource, read_chips, used_sources, with_chips
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.llm.offline.drafts import ResultDraft, parse_draft, render_draft
@@ -290,6 +291,7 @@ class MessageRow:
     images: tuple[ImageThumbnail, ...]
     reactions: tuple[ReactionChip, ...]
     is_saved: bool
+    used_sources: tuple[UsedSource, ...]
 
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -298,6 +300,8 @@ def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, 
     for decorator in MESSAGE_DECORATORS:
         for message_id, values in decorator(messages, access).items():
             extras_by_message.setdefault(message_id, {}).update(values)
+    for message_id, values in read_chips(messages, access).items():
+        extras_by_message.setdefault(message_id, {}).update(values)
     return extras_by_message
 
 
@@ -335,8 +339,8 @@ def list_page_messages(
     ]
 
 
-def message_row(row: ListedMessage, access: Access) -> MessageRow:
-    """One row, for one reader; no query."""
+def message_row(row: ListedMessage, access: Access, slug: str) -> MessageRow:
+    """One row, for one reader; no query. `slug`: of the workspace."""
     message, previous = row.message, row.previous
     mentions = message.mentioned
     is_mine = message.author_id == access.participant_id
@@ -348,7 +352,7 @@ def message_row(row: ListedMessage, access: Access) -> MessageRow:
         message=message,
         html=render_unfinished(message.body)
         if is_writing
-        else render_safe_html(_readable_body(message), handles, anchor=f"m{message.pk}"),
+        else with_chips(render_safe_html(_readable_body(message), handles, anchor=f"m{message.pk}"), row.extras, slug),
         extras=row.extras,
         starts_group=starts_day or row.is_first_new or not _continues_group(message, previous),
         starts_day=starts_day,
@@ -366,6 +370,7 @@ def message_row(row: ListedMessage, access: Access) -> MessageRow:
         images=image_thumbnails(message, is_mine=is_mine),
         reactions=reaction_chips(message, access.participant_id),
         is_saved=access.participant_id in message.savers,
+        used_sources=used_sources(row.extras),
     )
 
 
@@ -441,7 +446,11 @@ def _render_messages(
         key = (page_key, *_message_key(row, request.access.participant_id))
         piece = cached_html(key)
         if piece is None:
-            context = {"row": message_row(row, request.access), "thread": thread, "request": request}
+            context = {
+                "row": message_row(row, request.access, request.workspace.slug),
+                "thread": thread,
+                "request": request,
+            }
             keep = row.message.state != Message.State.WRITING
             piece = render_cached(key, "chat/_message.html", context, keep=keep)
         html.append(piece)

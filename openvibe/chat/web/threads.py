@@ -388,7 +388,8 @@ def _redirect_to_message(request: WorkspaceRequest, message: Message) -> HttpRes
 def _render_fragment(request: WorkspaceRequest, message: Message) -> HttpResponse:
     ahead = Message.objects.filter(thread_id=message.thread_id, seq=message.seq - 1)
     before = ahead.select_related("author").first()
-    row = message_row(list_page_messages([message], request.access, before=before)[0], request.access)
+    listed = list_page_messages([message], request.access, before=before)[0]
+    row = message_row(listed, request.access, request.workspace.slug)
     return render(request, "chat/_message.html", {"row": row, "thread": message.thread})
 
 

@@ -34,7 +34,7 @@ SHELL_STATEMENTS = 2  # the sidebar, and what upper floors add to it
 
 @pytest.mark.parametrize(
     ("page", "content_statements"),
-    [("sidebar/", 0), ("", 5), ("c/{c}/", 2), ("knowledge/", 2), ("t/{t}/", 11)],
+    [("sidebar/", 0), ("", 5), ("c/{c}/", 2), ("knowledge/", 2), ("t/{t}/", 12)],
     ids=["sidebar", "inbox", "channel", "knowledge", "thread"],
 )
 def test_a_page_takes_few_statements(
