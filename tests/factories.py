@@ -308,6 +308,12 @@ def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str
     return MemberFactory.create(name=name, **place)
 
 
+def write_channels(member: Member, count: int) -> None:
+    """Public channels in which nothing was said and that nobody joined, `room-0000` and so on; in one statement."""
+    rows = [Channel(workspace=member.workspace, name=f"room-{number:04}") for number in range(count)]
+    Channel.objects.bulk_create(rows)
+
+
 def write_members(workspace: Workspace, count: int, name: str = "Helper") -> list[Member]:
     """Helper 0 to Helper `count` - 1, past the services; their handles end in the id of their account."""
     names = [f"{name} {number}" for number in range(count)]

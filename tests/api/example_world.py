@@ -20,7 +20,7 @@ from memory.episodes.models import Proposal
 from memory.plugins.lcm.models import EndpointFailures
 from memory.work.services import create_work_item
 from openvibe.chat.models import ConversationImport, Message
-from openvibe.chat.services import add_to_channel, request_import
+from openvibe.chat.services import add_to_channel, open_direct_messages, request_import
 from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet
@@ -110,8 +110,8 @@ def make_example_world() -> ExampleWorld:
     draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)
     schedules = [create_schedule(agent=dawn, by=access, draft=draft).pk for _ in range(2)]
     watched = factories.make_channel(ana, "watched")
-    add_to_channel(channel=watched, participant=dawn.participant, by=access)
-    watch = create_watch(agent=dawn, by=access, channel=watched, is_active=False)
+    add_to_channel(channel=watched, participant=dawn.participant, by=factories.access(ana))
+    watch = create_watch(agent=dawn, by=factories.access(ana), channel=watched, is_active=False)
     webhooks = [
         create_webhook(by=access, participant=ana.participant, url=HOOK_URL, kinds=["mention"])[0] for _ in range(2)
     ]
@@ -131,6 +131,7 @@ def make_example_world() -> ExampleWorld:
         "number": send_test(webhook=webhooks[0], by=access).pk,
         **dict.fromkeys(("memory_get_summary thread", "memory_correct_summary thread"), long.pk),
     }
+    letters, _ = open_direct_messages(by=factories.access(ana), recipient=vibe.participant)
     ids = {
         **{"approvals": place.approval, "attachments": place.attachment, "channels": channel.pk, "dives": place.dive},
         "images": place.image,
@@ -147,6 +148,7 @@ def make_example_world() -> ExampleWorld:
         "runs_interrupt": working,
         **{"agents/{handle}/rules": rule.pk, "approvals_allow_always": waiting.approval_id},
         **dict.fromkeys(("knowledge_restore", "knowledge_undo"), archived.pk),
+        **dict.fromkeys(("direct_favourites_add", "direct_favourites_remove"), letters.pk),
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
     }
     asked_import = request_import(by=access, chunks=iter([b"{}"]), file_name="a.jsonl", form="", channel=None)

@@ -12,7 +12,7 @@ from openvibe.workspaces.models import Member
 from tests.agents.factories import McpServerFactory, McpToolFactory
 from tests.api.client import is_problem
 from tests.api.conftest import Enter, by_token
-from tests.factories import access, signed_in
+from tests.factories import ChannelFactory, access, signed_in
 
 __all__ = ["by_token"]
 
@@ -104,7 +104,14 @@ def test_direct_messages_have_no_limits(ana: Member, ben: Member) -> None:
     first, second = sorted((ana.participant_id, ben.participant_id))
     facts = {"workspace": ana.workspace, "name": "", "is_private": True}
     with pytest.raises(IntegrityError, match="direct_messages_have_no_limits"), transaction.atomic():
-        Channel.objects.create(**facts, first_participant_id=first, second_participant_id=second, daily_token_budget=1)
+        ChannelFactory.create(
+            **facts,
+            by=ana,
+            membership=None,
+            first_participant_id=first,
+            second_participant_id=second,
+            daily_token_budget=1,
+        )
 
 
 def test_the_api_shows_and_sets_it(ana: Member, dora: Member, channel: Channel, by_token: Enter, vibe: Agent) -> None:

@@ -5,7 +5,7 @@ import pytest
 from agents.agent.access import visible_to
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.models import Channel, ChannelMembership, Favourite, SidebarSettings
+from openvibe.chat.models import Channel, Favourite, SidebarSettings
 from openvibe.chat.queries import Sidebar, list_inbox_threads, read_channel_unread, read_sidebar
 from openvibe.chat.queries.sidebar import MAX_CHANNELS
 from openvibe.chat.services import (
@@ -20,17 +20,20 @@ from openvibe.chat.services import (
 )
 from openvibe.workspaces.models import Member
 from tests.chat.test_direct_messages import begin
-from tests.factories import access, make_agent, make_channel, make_member, make_thread, say
+from tests.factories import (
+    ChannelMembershipFactory,
+    access,
+    make_agent,
+    make_channel,
+    make_member,
+    make_thread,
+    say,
+    write_channels,
+)
 
 
 def sidebar_of(member: Member) -> Sidebar:
     return read_sidebar(access(member), member.user_id)
-
-
-def write_channels(member: Member, count: int) -> None:
-    """Public channels in which nothing was said and that nobody joined."""
-    rows = [Channel(workspace=member.workspace, name=f"room-{number:04}") for number in range(count)]
-    Channel.objects.bulk_create(rows)
 
 
 def test_of_two_thousand_channels_favourites_and_what_is_new_are_always_listed(ana: Member, dora: Member) -> None:
@@ -39,7 +42,7 @@ def test_of_two_thousand_channels_favourites_and_what_is_new_are_always_listed(a
     add_favourite(channel=rooms["room-1990"], by=access(dora))
     say(make_thread(rooms["room-1991"], ana), ana, "Something new")
     say(make_thread(rooms["room-1992"], ana), ana, "Look, @dora")
-    ChannelMembership.objects.create(channel=rooms["room-1993"], participant=dora.participant)
+    ChannelMembershipFactory.create(channel=rooms["room-1993"], participant=dora.participant)
     sidebar = sidebar_of(dora)
     assert (sidebar.channel_count, sidebar.new_channel_count, sidebar.mention_count) == (2_000, 2, 1)
     assert sidebar.has_more_channels

@@ -25,8 +25,8 @@ from openvibe.chat.queries.agent_limits import (
 )
 from openvibe.chat.queries.at_work import AtWork, read_at_work
 from openvibe.chat.queries.browse import (
-    BROWSED,
-    Browsed,
+    BROWSE_SCOPES,
+    BrowseScope,
     SidebarChoices,
     SidebarPlace,
     access_sidebar_place,
@@ -112,7 +112,7 @@ from openvibe.chat.search.workspace import best_messages
 
 __all__ = [
     "ATTACHMENT_FIELDS",
-    "BROWSED",
+    "BROWSE_SCOPES",
     "CHANNEL_NAME",
     "EXPORT_TYPES",
     "HIT_END",
@@ -122,7 +122,7 @@ __all__ = [
     "AccessQuery",
     "AgentDraft",
     "AtWork",
-    "Browsed",
+    "BrowseScope",
     "ChannelBudget",
     "ImportNote",
     "MessageHit",

@@ -24,12 +24,12 @@ from openvibe.chat.models import (
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import NotificationLevel, Participant
 
-Browsed = Literal["all", "joined", "others"]
+BrowseScope = Literal["all", "joined", "others"]
 """Channels to list: all that the asker sees, those she joined, those she did not."""
-BROWSED: tuple[Browsed, ...] = get_args(Browsed)
+BROWSE_SCOPES: tuple[BrowseScope, ...] = get_args(BrowseScope)
 
 
-def browse_channels(access: Access, *, words: str = "", show: Browsed = "all") -> QuerySet[Channel]:
+def browse_channels(access: Access, *, words: str = "", show: BrowseScope = "all") -> QuerySet[Channel]:
     """Open channels the asker sees, by name, with `member_count` and `agent_count` (who was added to each and is
     active), `is_joined` and `is_favourite`; with words, those whose name or purpose holds them."""
     holds = Q(name__icontains=words.removeprefix("#")) | Q(description__icontains=words)

@@ -20,8 +20,8 @@ from openvibe.base.problems import Problem
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread, reread_visibility, sees_channel
 from openvibe.chat.queries import (
-    BROWSED,
-    Browsed,
+    BROWSE_SCOPES,
+    BrowseScope,
     access_channel,
     agents_with_access,
     browse_channels,
@@ -40,7 +40,7 @@ from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.queries import is_here, name_like
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
-BROWSED_LABELS: dict[Browsed, str] = {"all": "All", "joined": "Joined", "others": "Not joined"}
+SCOPE_LABELS: dict[BrowseScope, str] = {"all": "All", "joined": "Joined", "others": "Not joined"}
 PEOPLE_ON_A_PAGE = 50
 CHANNELS_ON_A_PAGE = 50
 MAX_OFFERED_PARTICIPANTS = 200
@@ -115,11 +115,11 @@ def channel_list(request: WorkspaceRequest) -> HttpResponse:
     """The page to browse channels: every open one the asker sees, by name; `?q=` keeps those whose name or purpose
     holds the words, `?show=joined` or `others` those she joined, or did not."""
     words = words_param(request.GET)
-    show: Browsed = next((name for name in BROWSED if name == request.GET.get("show")), "all")
+    show: BrowseScope = next((name for name in BROWSE_SCOPES if name == request.GET.get("show")), "all")
     channels = browse_channels(request.access, words=words, show=show)
     page = Paginator(channels, CHANNELS_ON_A_PAGE).get_page(request.GET.get("page"))
     query = {**({"q": words} if words else {}), **({"show": show} if show != "all" else {})}
-    context = {"page": page, "words": words, "words_query": urlencode(query), "show": show, "shows": BROWSED_LABELS}
+    context = {"page": page, "words": words, "words_query": urlencode(query), "show": show, "shows": SCOPE_LABELS}
     return render(request, "chat/channels.html", context)
 
 

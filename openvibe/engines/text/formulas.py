@@ -27,7 +27,7 @@ _DOLLAR = re.compile(r"\\.|\$+", re.DOTALL)
 _BLOCK_END = re.compile(r"[.,;:]?\s*$")
 
 
-class Delimited(NamedTuple):
+class FormulaSource(NamedTuple):
     """A formula as it was written: what opens it, its TeX, and where what closes it ends."""
 
     opening: str
@@ -81,7 +81,7 @@ def _parse_inline(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _read_bracketed(src: str, start: int, limit: int) -> Delimited | None:
+def _read_bracketed(src: str, start: int, limit: int) -> FormulaSource | None:
     """A formula that `\\(` or `\\[` opens. The next bracket of its kind closes it, so none is looked for twice."""
     opening = src[start : start + 2]
     if opening not in ("\\(", "\\["):
@@ -95,7 +95,7 @@ def _read_bracketed(src: str, start: int, limit: int) -> Delimited | None:
         tex = src[start + 2 : match.start()]
         if not tex.strip() or (opening == "\\[" and not _is_no_escaped_bracket(src, start, tex, match.end())):
             return None
-        return Delimited(opening, tex, match.end())
+        return FormulaSource(opening, tex, match.end())
     return None
 
 
@@ -106,7 +106,7 @@ def _is_no_escaped_bracket(src: str, start: int, tex: str, end: int) -> bool:
     return tex[0].isspace() or bool(_TEX_SIGN.search(tex)) or ("=" in tex and not _WORD.search(tex))
 
 
-def _read_dollars(src: str, start: int, limit: int) -> Delimited | None:
+def _read_dollars(src: str, start: int, limit: int) -> FormulaSource | None:
     """A formula between single or double dollars. The next dollars have to close it, so none is looked for twice."""
     opening = "$$" if src.startswith("$$", start) else "$"
     first = start + len(opening)
@@ -124,7 +124,7 @@ def _read_dollars(src: str, start: int, limit: int) -> Delimited | None:
             continue
         tex, after = src[first : match.start()], src[match.end() : match.end() + 1]
         is_closed = match[0] == opening and not (opening == "$" and tex[-1:].isspace()) and not after.isalnum()
-        return Delimited(opening, tex, match.end()) if is_closed and tex.strip() and _is_no_price(tex) else None
+        return FormulaSource(opening, tex, match.end()) if is_closed and tex.strip() and _is_no_price(tex) else None
     return None
 
 

@@ -42,10 +42,10 @@ _ALLOWED_TAGS = MATHML_TAGS | {
     *("ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
     *("div", "figure", "figcaption", "button", "input", "details", "summary", "section", "sup"),
 }
-_DIRECTED_TAGS = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "blockquote", "summary")
+_DIRECTION_TAGS = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "blockquote", "summary")
 _ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
     **{tag: set(MATHML_ATTRIBUTES) for tag in MATHML_TAGS},
-    **{tag: {"dir"} for tag in _DIRECTED_TAGS},
+    **{tag: {"dir"} for tag in _DIRECTION_TAGS},
     "a": {"href", "title", "target", "class", "aria-label"},
     "ol": {"start", "dir"},
     "th": {"align", "dir"},
@@ -190,7 +190,7 @@ def _render_tokens(tokens: Sequence[Token] | None, body: str) -> str:
 
 
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-_DIRECTED = frozenset(
+_DIRECTION_TOKENS = frozenset(
     {f"{kind}_open" for kind in ("paragraph", "heading", "bullet_list", "ordered_list", "list_item", "blockquote")}
     | {f"{kind}_open" for kind in ("td", "th", "summary", "details")}
 )
@@ -202,7 +202,7 @@ def _set_directions(tokens: Sequence[Token]) -> None:
     if not any(_RIGHT_TO_LEFT.search(token.content) for token in tokens if token.type == "inline"):
         return
     for token in tokens:
-        if token.type in _DIRECTED:
+        if token.type in _DIRECTION_TOKENS:
             token.attrs["dir"] = "auto"
         for child in token.children or ():
             if child.type == "code_inline":

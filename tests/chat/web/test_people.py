@@ -16,7 +16,7 @@ from openvibe.workspaces.models import Member, Participant, User
 from openvibe.workspaces.services import remove_member
 from openvibe.workspaces.web.names import initial
 from tests.chat.web.visible_words import visible_words
-from tests.factories import access, make_channel, make_entry, make_member, make_thread, say
+from tests.factories import ParticipantFactory, access, make_channel, make_entry, make_member, make_thread, say
 
 SignedIn = Callable[[Member], Client]
 HTMX = {"HX-Request": "true"}
@@ -83,7 +83,7 @@ def test_who_left_and_who_came_with_an_import_are_said_to_be_so(
 ) -> None:
     remove_member(member=dora, by=access(ana))
     assert "Has left" in card(signed_in(ana), home, "dora")
-    Participant.objects.create(workspace=ana.workspace, kind="imported", handle="old-tom", name="Tom")
+    ParticipantFactory.create(workspace=ana.workspace, kind="imported", handle="old-tom", name="Tom")
     words = card(signed_in(ana), home, "old-tom")
     assert "Known only from conversations that were imported" in words
     assert "Message" not in words

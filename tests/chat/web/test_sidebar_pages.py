@@ -14,7 +14,7 @@ from openvibe.workspaces.models import Member
 from tests.chat.test_direct_messages import begin
 from tests.chat.test_sidebar import write_channels
 from tests.chat.web.visible_words import visible_words
-from tests.factories import make_channel, make_thread, say, write_members
+from tests.factories import ChannelMembershipFactory, make_channel, make_thread, say, write_members
 
 SignedIn = Callable[[Member], Client]
 HTMX = {"HX-Request": "true"}
@@ -145,7 +145,7 @@ def test_channels_are_browsed_with_purpose_members_and_a_way_to_join(
     roses = make_channel(ana, "roses")
     Channel.objects.filter(pk=roses.pk).update(description="Everything about ورد")
     make_channel(ana, "closed", private=True)
-    ChannelMembership.objects.create(channel=roses, participant=ben.participant)
+    ChannelMembershipFactory.create(channel=roses, participant=ben.participant)
     browser = signed_in(dora)
     words = words_of(browser, f"{home}channels/")
     assert "Everything about ورد 2 members of #roses Join #roses" in words
