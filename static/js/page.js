@@ -248,6 +248,8 @@ export function reveal(hash, root = document) {
   const part = all("[id]", root).find(({ id }) => `#${id}` === hash || `#${encodeURIComponent(id)}` === hash);
   if (!part) return false;
   for (let around = part.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+  for (const before of all(".is-revealed", root)) before.classList.remove("is-revealed");
+  part.classList.add("is-revealed");
   part.scrollIntoView({ block: "start" });
   const holder = part.matches("details") ? one("summary", part) : part;
   if (holder.tabIndex < 0) holder.tabIndex = -1;

@@ -20,19 +20,6 @@ export function setAddress(path) {
   history.replaceState(history.state, "", url);
 }
 
-/** The part of what is shown that an address names: what it is folded into opens. Whether there is one. */
-function reveal(hash) {
-  const part = hash.length > 1 && one(`#${CSS.escape(decodeURIComponent(hash.slice(1)))}`, panel);
-  if (!part) return false;
-  for (let fold = part.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-  if (part.matches("details")) part.open = true;
-  part.classList.add("is-cited");
-  part.tabIndex = -1;
-  part.scrollIntoView({ block: "center" });
-  part.focus({ preventScroll: true });
-  return true;
-}
-
 const addressOf = (url) => url.pathname.slice(workspace.length);
 const mayGo = () => !isTyped(panel) || confirm("What you entered here is not saved. Leave it all the same?");
 
@@ -73,7 +60,6 @@ async function show(url, by) {
   if (mine !== newest) return;
   if (!isAnswered) return onUnanswered();
   panel.tabIndex = -1;
-  if (reveal(url.hash)) return;
   const now = document.activeElement;
   const isWaiting = [before, body].includes(now) || (way.row && now.closest(".message")?.id === way.row);
   if (!isWaiting) return; // whoever went elsewhere meanwhile, to write perhaps, stays there
