@@ -356,8 +356,10 @@ def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> No
     tables = workspace_tables()
     of_people = {"workspaces.User", "workspaces.User_groups", "workspaces.User_user_permissions", "api.CallCount"}
     of_people |= {"base.OutgoingMail"}  # about accounts
+    of_people |= {"chat.PushSubscription"}  # of a session of an account
     of_processes = {"base.CacheEntry", "base.JobRun"}  # limits of sign-in; how the server's own jobs went
     of_processes |= {"base.Heartbeat", "base.QueueProbe"}  # who was heard, and how long jobs wait
+    of_processes |= {"chat.PushKey"}  # of this server; browsers that trust it know its address
     ours = {"base", "search", "llm", "api", "workspaces", "chat", "webhooks", "memory", "lcm", "knowledge", "agents"}
     models = [m for m in apps.get_models(include_auto_created=True) if m._meta.app_label in ours]
     assert {m._meta.label for m in models} - {table.name for table in tables} == of_people | of_processes

@@ -35,9 +35,9 @@ from tests.factories import access, say, say_all
 from tests.memory.task_queue import take_sent
 
 COUNTER = counter_for("scripted")
-MAX_STATEMENTS = 59
+MAX_STATEMENTS = 63
 """The most statements of a run without tool calls whose answer comes at once, savepoints included; its prompt takes 28,
-and one looks, at its end, whether people said anything more."""
+one looks, at its end, whether people said anything more, and four find what the answer cites."""
 
 
 def test_a_call_is_carried_out_stored_and_answered(ana: Member, vibe: Agent, thread: Thread) -> None:

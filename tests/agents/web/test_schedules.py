@@ -155,7 +155,7 @@ def test_stopping_says_what_was_stopped_and_what_goes_on_unseen(
     secret.refresh_from_db()
     assert secret.is_active
 
-    assert "unasked any more" in enter(ana).post(f"{page}stop/", follow=True).content.decode()
+    assert "on schedule any more" in enter(ana).post(f"{page}stop/", follow=True).content.decode()
     assert unseen not in enter(dora).get(page).content.decode()
 
 

@@ -17,7 +17,7 @@ def link(words: str, occurrence: int = 0, shown: str = "") -> WordLink:
 def test_the_occurrence_that_is_meant_becomes_a_link() -> None:
     markup = render_markdown("`message 4` message 4, **message 4** and [message 4](https://a.b/) & message 4.")
     linked = link_words(markup, [link("message 4", 1)])
-    opened = '<a href="/x?a=1&amp;b=&quot;&#x27;&lt;" class="place-chip">'
+    opened = '<a href="/x?a=1&amp;b=&quot;&#x27;&lt;" class="chip">'
     assert linked == markup.replace("<strong>message 4</strong>", f"<strong>{opened}message 4</a></strong>")
 
 
