@@ -176,7 +176,9 @@ READ_ALOUD = """
   - list:
     - listitem:
       - article /Ana, \\d\\d:\\d\\d/:
-        - paragraph: "@vibe hello"
+        - paragraph:
+          - link "@vibe"
+          - text: hello
         - group /Message of Ana, \\d\\d:\\d\\d/:
           - link /Reply. Ana, \\d/
           - link /Dive. Ana, \\d/

@@ -4,11 +4,12 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.journeys.conftest import People
+from tests.journeys.conftest import Installation, People
 from tests.journeys.test_conversation import say, start_thread
 
 
-def test_the_source_of_an_answer_is_two_clicks_away(people: People) -> None:
+def test_the_source_of_an_answer_is_two_clicks_away(people: People, installation: Installation) -> None:
+    installation.model.says("Row 3 needs mulch before the frost comes [message 1].")
     ana = people.ana()
     start_thread(ana, "Mulch for row 3", "Row 3 needs mulch before the frost comes. #general")
     expect(ana.locator(".message .place-chip", has_text="#general")).to_be_visible()

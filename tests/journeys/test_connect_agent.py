@@ -54,7 +54,7 @@ def test_a_program_joins_with_one_line_and_answers(people: People, installation:
     expect(other).to_be_hidden()
     page.get_by_label("Which command").select_option("Another command")
     other.fill("goose --quiet")
-    page.get_by_label("#general").check()
+    page.get_by_role("checkbox", name="#general").check()
     page.get_by_label(re.compile("L2 Advisor")).check()
     page.get_by_role("button", name="Show me the line").click()
     expect(page.get_by_text("Waiting for Reed.")).to_be_visible()

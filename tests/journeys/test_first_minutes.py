@@ -53,7 +53,7 @@ def test_a_pasted_key_and_an_agent_answers_with_it(people: People) -> None:
         assert KEY not in page.content()
 
         page.get_by_role("link", name="Message Sage").click()
-        page.get_by_label("Message", exact=True).fill("When do I prune?")
+        page.get_by_label("Message to Sage").fill("When do I prune?")
         page.get_by_role("button", name="Send").click()
         works = page.locator("#sidebar .agent-works")
         expect(works).to_be_visible()
