@@ -146,7 +146,7 @@ def give_an_agent_less_budget(one: Stranger) -> None:
     one.click("Settings", within=one.page.get_by_role("dialog", name="Vibe"))
     one.fill("Tokens a day", "123456")
     one.click("Save", within=one.page.get_by_role("main"))
-    expect(one.page.get_by_text("of 123,456 tokens used today")).to_be_visible()
+    expect(one.page.get_by_text("of 123,456 tokens used today").first).to_be_visible()
 
 
 def export_a_thread(one: Stranger) -> None:
