@@ -6,13 +6,13 @@ from pgtrigger.migrations import AddTrigger
 from openvibe.engines.database.migration_operations import trigger
 
 NAME_IN_CHANNELS = """
-UPDATE chat_channel SET agent_tools = ARRAY(
-    SELECT CASE WHEN tool = 'mcp:' || OLD.name THEN 'mcp:' || NEW.name
-    WHEN starts_with(tool, 'mcp:' || OLD.name || '/') THEN 'mcp:' || NEW.name || substr(tool, length(OLD.name) + 5)
-    ELSE tool END
-    FROM unnest(agent_tools) WITH ORDINALITY AS named (tool, place)
-    WHERE TG_OP = 'UPDATE' OR NOT (tool = 'mcp:' || OLD.name OR starts_with(tool, 'mcp:' || OLD.name || '/'))
-    ORDER BY place
+UPDATE chat_channel SET agent_tools = (
+    SELECT coalesce(array_agg(
+        regexp_replace(tool.tool, '^mcp:' || OLD.name || '(/|$)', 'mcp:' || coalesce(NEW.name, '') || '\\1')
+        ORDER BY tool.ordinality
+    ), '{}')
+    FROM unnest(agent_tools) WITH ORDINALITY AS tool
+    WHERE TG_OP = 'UPDATE' OR tool.tool !~ ('^mcp:' || OLD.name || '(/|$)')
 ) WHERE workspace_id = OLD.workspace_id AND agent_tools IS NOT NULL;
 RETURN NULL;
 """
@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                 "AFTER",
                 'UPDATE OF "name" OR DELETE',
                 func=NAME_IN_CHANNELS,
-                hash="f9201d93f9805e5d5e9a6b0493df0612b56eced5",
+                hash="373ade2e792f67846483a4a14413943a0a4382ac",
             ),
         )
     ]

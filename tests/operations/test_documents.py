@@ -120,7 +120,7 @@ def test_a_pdf_shows_its_first_page() -> None:
         documents.pack({"mimetype": "x" * 1000}),
         b"",
     ],
-    ids=lambda data: data[:12],
+    ids=["words", "no zip", "a zip of text", "half a tag", "notes", "a picture", "a long mimetype", "nothing"],
 )
 def test_what_is_no_document_is_none(data: bytes) -> None:
     assert detect_format(data) is None

@@ -256,6 +256,7 @@ def read_installation(reading: Reading, user: User, every_route: Collection[str]
 
 
 UNOPENED = """
+/api/v1/watches/<pk>/
 /api/v1/ /v1/ /api/v1/memory/summaries/<pk>/ /api/v1/sessions/<pk>/ /api/v1/sessions/<pk>/messages/
 /api/v1/threads/<pk>/search/ /api/v1/tokens/<pk>/ /join/<token>/ /unsubscribe/<token>/
 /pictures/<participant_id>/<picture_version>.webp /w/<slug>/agents/<handle>/feedback/<episode_id>/always/
