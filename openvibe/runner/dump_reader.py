@@ -60,8 +60,8 @@ FUNCTION = rf"CREATE FUNCTION {NAME}\((?:\w+ \w+)?\) RETURNS (?:trigger|boolean)
 
 _FUNCTIONS_WORDS = """
 any array_agg array_length binary_quantize coalesce count current_setting encode exists greatest hashtextextended least
-left length lower max md5 min nextval now nullif octet_length pg_advisory_xact_lock pg_notify regexp_replace right setval
-setweight sha256 statement_timestamp sum to_tsvector unnest upper _pgtrigger_should_ignore
+left length lower max md5 min nextval now nullif octet_length pg_advisory_xact_lock pg_notify regexp_replace right
+setval setweight sha256 statement_timestamp sum to_tsvector unnest upper _pgtrigger_should_ignore
 """
 FUNCTIONS = frozenset(_FUNCTIONS_WORDS.split())
 """What may be called, by an index, a condition or a function."""
