@@ -4,7 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.journeys.conftest import Installation, People
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
 from tests.journeys.test_conversation import say, start_thread
 
 

@@ -12,9 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from openvibe.chat.models import Channel, ChannelMembership, Favourite, NotificationPreference, SidebarSettings, Thread
 from openvibe.workspaces.models import Member
 from tests.chat.test_direct_messages import begin
-from tests.chat.test_sidebar import write_channels
 from tests.chat.web.visible_words import visible_words
-from tests.factories import ChannelMembershipFactory, make_channel, make_thread, say, write_members
+from tests.factories import ChannelMembershipFactory, make_channel, make_thread, say, write_channels, write_members
 
 SignedIn = Callable[[Member], Client]
 HTMX = {"HX-Request": "true"}
