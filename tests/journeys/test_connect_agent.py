@@ -70,7 +70,7 @@ def test_a_program_joins_with_one_line_and_answers(people: People, installation:
             may_listen.set()
             expect(page.get_by_role("heading", name="Reed is here")).to_be_visible()
             page.get_by_role("link", name="Talk to Reed").click()
-            page.get_by_label("Message", exact=True).fill("When do we prune?")
+            page.get_by_label("Message to Reed").fill("When do we prune?")
             page.get_by_role("button", name="Send").click()
             expect(page.locator("#messages")).to_contain_text("In late winter")
             at_work = page.locator("#at-work")
