@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
-from openvibe.engines.llm.fences import parse_fences
-from openvibe.engines.llm.transcripts import message_text
+from openvibe.engines.llm.fences import unescape_text
+from openvibe.engines.llm.transcripts import message_text, parse_blocks
 
 MIN_SHARED_WORDS = 4
 MIN_SHARED_CHARACTERS = 18
@@ -141,10 +141,14 @@ def shorten_end(text: str, characters: int = EXCERPT_CHARACTERS) -> str:
     return text if len(text) <= characters else f"{text[:characters].rsplit(' ', 1)[0]}…"
 
 
-def unescaped_text(text: str, *, is_message: bool) -> str:
+def unescaped_text(text: str, *, section: str, role: str, opening: str) -> str:
     """What an item of a prompt says, as it was written: without its fences, what is escaped inside them, and who said
     it when."""
-    if text.startswith("<") and (fences := parse_fences(text)):
-        return "\n".join(fence.text for fence in fences)
-    text = _FENCE_LINE.sub("", text)
-    return message_text(text) if is_message else text
+    if text.startswith("<") and (blocks := parse_blocks(text)):
+        return "\n".join(block.text for block in blocks)
+    if role == "assistant":
+        return text
+    text = _FENCE_LINE.sub("", text).strip("\n")
+    if opening:
+        return message_text(text)
+    return unescape_text(text) if section == "request" else text

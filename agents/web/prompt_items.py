@@ -1,19 +1,17 @@
 """Items of a prompt as the context viewer shows them: their words as they were written, rendered, each with an address
 of its own; the sections they make up, in words and with their share."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.utils.safestring import SafeString
 
+from agents.prompts.answer_sources import unescaped_text
 from agents.prompts.assembler.stack import STACK
 from agents.prompts.comparison import prompt_order
 from agents.prompts.descriptions import SECTION_TITLES, item_anchor
 from agents.prompts.snapshots.origins import item_kind
 from agents.prompts.snapshots.redaction import ItemView, SnapshotView
-from openvibe.engines.llm.fences import unescape_text
-from openvibe.engines.llm.transcripts import message_text, parse_blocks
 from openvibe.engines.text.markdown import render_markdown
 
 TRUST_LABELS = {"trusted": "Trusted", "semi_trusted": "Semi-trusted", "untrusted": "Untrusted"}
@@ -22,19 +20,10 @@ PLAIN_SECTIONS = frozenset(("tools", "files", "images", "request_images", "situa
 PLAIN_KINDS = frozenset(("observation", "file", "piece", "image"))
 """Sections, and kinds of items, that hold no Markdown: definitions, fields, files and what tools answered."""
 
-_FENCE_LINE = re.compile(r"^</?[a-z_]+(?: [^\n]*)?>$", re.MULTILINE)
-
 
 def written_text(item: ItemView) -> str:
-    """What the item says, as it was written: without its fences, what is escaped inside them, and who said it when."""
-    if item.text.startswith("<") and (blocks := parse_blocks(item.text)):
-        return "\n".join(block.text for block in blocks)
-    if item.role == "assistant":
-        return item.text
-    text = _FENCE_LINE.sub("", item.text).strip("\n")
-    if item.opening:
-        return message_text(text)
-    return unescape_text(text) if item.section == "request" else text
+    """What the item says, as it was written."""
+    return unescaped_text(item.text, section=item.section, role=item.role, opening=item.opening)
 
 
 @dataclass(frozen=True)

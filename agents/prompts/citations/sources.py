@@ -76,7 +76,7 @@ def _add_item(shown: RunSources, item: Mapping[str, Any], *, is_of_run: bool) ->
         citable = replace(citable, item_key="", pages={})
     shown.add(citable)
     if is_of_run and item["section"] not in _NOT_A_SOURCE:
-        text = unescaped_text(item["text"], is_message=citable.kind == "message")
+        text = unescaped_text(item["text"], section=item["section"], role=item["role"], opening=item["opening"])
         shown.texts.append((citable, text, item["key"]))
 
 
