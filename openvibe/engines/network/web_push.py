@@ -42,7 +42,7 @@ def decode_base64url(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class BrowserKeys:
-    """What a browser gives away with its address: a point of P-256 (65 bytes) and a secret (16 bytes)."""
+    """The keys that a browser gives away with its address: a point of P-256 (65 bytes) and a secret (16 bytes)."""
 
     point: bytes
     auth: bytes

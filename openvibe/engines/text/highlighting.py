@@ -78,7 +78,7 @@ MAX_LABEL_CHARACTERS = 40
 
 
 def language_label(info: str) -> str:
-    """What a block of code is called: its language, as it is written or as somebody named it, `Code` without one."""
+    """The name of a block of code: its language, as it is written or as somebody named it, `Code` without one."""
     name = (info.split() or [""])[0][:MAX_LABEL_CHARACTERS]
     language = LANGUAGES.get(name.lower(), "")
     return _LABELS.get(language) or language.capitalize() or _LABELS.get(name.lower(), name) or "Code"
@@ -90,7 +90,7 @@ _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
 
 
 def highlighting_cost(code: str, language: str) -> int:
-    """What colouring may cost at worst, in characters of an ordinary language; 0 for code that is shown plain."""
+    """The most that colouring may cost, in characters of an ordinary language; 0 for code that is shown plain."""
     return len(code) * _SLOW_LANGUAGE_COSTS.get(language, 1) if _may_be_highlighted(code, language) else 0
 
 
