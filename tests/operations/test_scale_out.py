@@ -21,6 +21,16 @@ EVERY_MENTION = 4  # every fourth post asks the agent
 RECOVERY_SECONDS = 60.0
 """The time of a recovery after a kill; beside it a machine may take as long as it took to start and to answer in the
 beginning."""
+ANSWERS = """
+SELECT run.trigger_id, run.state, reply.state
+FROM agents_run run
+LEFT JOIN agents_heardmessage heard
+    ON heard.message_id = run.trigger_id AND heard.run_id <> run.id AND run.reply_id IS NULL
+LEFT JOIN agents_run answering ON answering.id = coalesce(heard.run_id, run.id) AND answering.state = 'done'
+LEFT JOIN chat_message reply ON reply.id = answering.reply_id
+ORDER BY run.trigger_id
+"""
+"""The state of the one reply that answers each mention: that of its run, or that of the run at work that heard it."""
 
 
 class Posting(threading.Thread):
@@ -119,10 +129,7 @@ def test_each_process_is_killed_in_turn_and_all_comes_back_with_nothing_lost_or_
         stored = dict(at.rows("SELECT body, count(*) FROM chat_message WHERE body LIKE '%note %' GROUP BY body"))
         assert {text: stored.get(text) for text in posting.accepted} == dict.fromkeys(posting.accepted, 1)
         asked = [message for text, message in posting.accepted.items() if text.startswith("@")]
-        answers = at.rows(
-            "SELECT run.trigger_id, run.state, reply.state FROM agents_run run"
-            " LEFT JOIN chat_message reply ON reply.id = run.reply_id ORDER BY run.trigger_id"
-        )
+        answers = at.rows(ANSWERS)
         assert len(asked) > 5
         assert answers == [(message, "done", "complete") for message in sorted(asked)]
         assert (
