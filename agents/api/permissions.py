@@ -13,8 +13,9 @@ from agents.agent.call_patterns import MAX_PATTERN_CHARACTERS
 from agents.agent.call_rules import create_call_rule, delete_call_rule, rules_of
 from agents.agent.models import AgentPlan, CallRule, Permission
 from agents.agent.trust import CallKind
-from agents.api.serializers import AttemptIn
-from agents.api.views import access_agent_by_handle, access_begun_run, access_run_to_answer
+from agents.api.run_serializers import AttemptIn
+from agents.api.runs import access_begun_run, access_run_to_answer
+from agents.api.views import access_agent_by_handle
 from agents.runs.external.plans import MAX_ENTRIES, MAX_ENTRY_CHARACTERS, replace_plan
 from agents.runs.permissions.answers import allow_always, read_permission
 from agents.runs.permissions.requests import (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from agents.agent.access import visible_to
 from agents.agent.permissions import reply_denied_reason
 from agents.agent.services import set_trust_level
-from agents.api.serializers import AssembledOut
+from agents.api.prompt_serializers import AssembledOut
 from agents.models import Agent, Run
 from agents.prompts.assembler.assemble import assemble
 from agents.prompts.snapshots.redaction import prompt_payload, read_snapshot, view_of_prompt, visible_tool_calls
