@@ -31,13 +31,14 @@ def read_chips(messages: Sequence[Message], access: Access) -> dict[int, dict[st
 def with_chips(html: SafeString, extras: Mapping[str, object], slug: str) -> SafeString:
     """The HTML of a message with its chips; that of one without any as it is."""
     citations = cast(Sequence[Citation], extras.get("citations", ()))
-    places = cast(Sequence[PlaceTitle], extras.get("places", ()))
-    home = f"/w/{slug}/"
-    markup = str(html)
-    if places:
-        markup = _with_places(markup, places, slug, home)
     links = [_citation_link(citation) for citation in citations if citation.words]
-    return SafeString(link_words(markup, links))  # what is put in is escaped
+    return SafeString(link_words(with_places(html, extras, slug), links))  # what is put in is escaped
+
+
+def with_places(html: SafeString, extras: Mapping[str, object], slug: str) -> SafeString:
+    """The HTML of a message, or of a part of it, with the places that it names as links."""
+    places = cast(Sequence[PlaceTitle], extras.get("places", ()))
+    return SafeString(_link_places(str(html), places, slug, f"/w/{slug}/")) if places else html  # the same
 
 
 def _citation_link(citation: Citation) -> WordLink:
@@ -79,7 +80,7 @@ def used_sources(extras: Mapping[str, object]) -> tuple[UsedSource, ...]:
     )
 
 
-def _with_places(markup: str, places: Sequence[PlaceTitle], slug: str, home: str) -> str:
+def _link_places(markup: str, places: Sequence[PlaceTitle], slug: str, home: str) -> str:
     by_place = {one.place: one for one in places}
     by_channel = {one.place.name: one for one in places if one.place.kind == "channel"}
 

@@ -4,7 +4,7 @@ A page shows fifty messages and most were shown before, so what was rendered is 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
@@ -23,7 +23,7 @@ from openvibe.base.params import int_param
 from openvibe.chat.images import is_called_image
 from openvibe.chat.models import MAX_THUMBNAIL_SIDE, Attachment, Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page, page_word
-from openvibe.chat.web.chips import UsedSource, read_chips, used_sources, with_chips
+from openvibe.chat.web.chips import UsedSource, read_chips, used_sources, with_chips, with_places
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.engines.database.compiled_queries import CompiledQuery, array_literal
 from openvibe.engines.llm.offline.drafts import ResultDraft, parse_draft, render_draft
@@ -365,13 +365,24 @@ def message_row(row: ListedMessage, access: Access, slug: str) -> MessageRow:
         may_trace=message.is_deleted and (is_mine or access.administers),
         notes=tuple([mention["note"] for mention in mentions if mention["note"]]),
         dives=row.dives,
-        result=row.result,
+        result=_result_with_places(row, slug),
         files=file_chips(message),
         images=image_thumbnails(message, is_mine=is_mine),
         reactions=reaction_chips(message, access.participant_id),
         is_saved=access.participant_id in message.savers,
         used_sources=used_sources(row.extras),
     )
+
+
+def _result_with_places(row: ListedMessage, slug: str) -> ResultCard | None:
+    card = row.result
+    if card is None or "places" not in row.extras:
+        return card
+
+    def linked(parts: tuple[SafeString, ...]) -> tuple[SafeString, ...]:
+        return tuple(with_places(part, row.extras, slug) for part in parts)
+
+    return replace(card, bullets=linked(card.bullets), deferred=linked(card.deferred), questions=linked(card.questions))
 
 
 def _is_imported(message: Message) -> bool:

@@ -109,6 +109,16 @@ def test_what_is_wrong_stands_at_its_field_and_everything_is_kept(
     assert not Message.objects.filter(kind="dive_result").exists()
 
 
+def test_places_that_a_result_names_are_chips(
+    ana: Member, dive: Dive, thread: Thread, address: str, home: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(ana)
+    browser.post(address, {**TYPED, "bullet": ["See #general", "One", "Two"], "question": ["Why #general?"]})
+    page = browser.get(f"{home}t/{thread.pk}/").content.decode()
+    card = page[page.index('class="result"') :]
+    assert card.count(f'<a href="{home}c/{thread.channel_id}/" class="place-chip">#general</a>') == 2
+
+
 def test_all_that_is_wrong_is_said_at_once_each_beside_its_field(
     ana: Member, dive: Dive, address: str, signed_in: SignedIn
 ) -> None:
