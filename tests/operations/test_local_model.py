@@ -152,7 +152,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_fetched(tiny: SmallMode
 
 
 def test_at_another_port_it_says_what_allows_it() -> None:
-    assert command.connect_step(command.PORT) == "choose *Look for one*"
+    assert command.connect_step(command.PORT) == "choose *Find model servers here*"
     assert "OPENVIBE_ALLOWED_ENDPOINT_HOSTS=127.0.0.1:8090" in command.connect_step(8090)
 
 
