@@ -3,6 +3,7 @@
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import blocks_context, is_public_thread, notes_context
 from memory.episodes.queries import (
+    access_episode,
     access_workspace_episode,
     count_open_feedback,
     list_feedback,
@@ -41,6 +42,7 @@ __all__ = [
     "MemoryProvider",
     "Session",
     "access_approval",
+    "access_episode",
     "access_workspace_episode",
     "active_plugin",
     "blocks_context",
