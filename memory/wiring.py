@@ -120,12 +120,5 @@ def approval_notes(access: Access) -> list[InboxNote]:
 @AccessQuery
 def _requested_approvals(access: Access) -> QuerySet[Any, Any]:
     rows = visible_approvals(access).filter(state=Approval.State.REQUESTED).order_by("-id")
-    columns = (
-        "thread__workspace__slug",
-        "thread_id",
-        "thread__title",
-        "requested_by__label",
-        "what",
-        "created_at",
-    )
+    columns = ("thread__workspace__slug", "thread_id", "thread__title", "requested_by__label", "what", "created_at")
     return rows.values_list(*columns)[:MAX_INBOX_NOTES]

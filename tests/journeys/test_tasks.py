@@ -72,10 +72,10 @@ from memory.episodes.services import give_feedback
 from openvibe.chat.services import add_to_channel, create_channel, open_direct_messages
 from openvibe.engines.llm.models import Endpoint
 from openvibe.engines.text.dates import find_dates
-nora_member = Member.objects.get(workspace__slug="willow", participant__handle="nora")
-nora = member_access(nora_member)
+ilse_member = Member.objects.get(workspace__slug="willow", participant__handle="ilse")
+ilse = member_access(ilse_member)
 
-def talk(title, *bodies, by=nora, channel=general):
+def talk(title, *bodies, by=ilse, channel=general):
     thread = create_thread(channel=channel, by=by, title=title)
     return thread, [post_message(thread=thread, by=by, body=body) for body in bodies][-1]
 """
@@ -84,13 +84,13 @@ talk("When the medlar is picked", "The medlar is picked in the second week of No
      "@vibe when is the medlar picked?")
 talk("Opening times of the hut", "The hut opens at eleven.", "@vibe when does the hut open?")
 orchard = create_channel(by=ana, name="orchard", description="Apples and pears")
-for participant in (nora_member.participant, vibe.participant):
+for participant in (ilse_member.participant, vibe.participant):
     add_to_channel(channel=orchard, participant=participant, by=ana)
 _, said = talk("Meeting of the orchard", "We decided: the ladder is made of ash wood.", channel=orchard)
 (march,) = find_dates("in March", timezone.localdate())
 Message.objects.filter(pk=said.pk).update(created_at=datetime.combine(march.first, time(12), UTC))
 talk("What March is like", "It was decided long ago that March is windy.", channel=orchard)
-tariff = create_entry(by=nora, topic="Summer tariff", content="A visit costs 6 euros.",
+tariff = create_entry(by=ilse, topic="Summer tariff", content="A visit costs 6 euros.",
                       expires_at=timezone.now() + timedelta(days=40))
 Entry.objects.filter(pk=tariff.pk).update(expires_at=timezone.now() - timedelta(hours=1))
 expire_entries()
@@ -99,14 +99,14 @@ finch = create_agent(by=ana, workspace=general.workspace, handle="finch", name="
 Agent.objects.filter(pk=finch.pk).update(answers_itself=True, level=3)
 add_to_channel(channel=orchard, participant=finch.participant, by=ana)
 _, said = talk("Mend the watering", "@finch mend the watering", channel=orchard)
-direct, _ = open_direct_messages(by=ana, recipient=nora_member.participant)
+direct, _ = open_direct_messages(by=ana, recipient=ilse_member.participant)
 post_message(thread=direct, by=ana, body="Will you water the medlar tomorrow?")
 print(said.pk)
 """
 FEEDBACK = """
 reply = Message.objects.get(thread__title="Opening times of the hut", author=vibe.participant)
-give_feedback(message=reply, by=nora, verdict="down", text="Name the season it holds for.")
-post_message(thread=reply.thread, by=nora, body="@vibe and when does it close?")
+give_feedback(message=reply, by=ilse, verdict="down", text="Name the season it holds for.")
+post_message(thread=reply.thread, by=ilse, body="@vibe and when does it close?")
 """
 LONG_ANSWER = """
 talk("Every bed of the garden", "@vibe describe every bed of the garden")
@@ -196,7 +196,7 @@ def last_reply(one: Stranger) -> Locator:
 
 def read_a_source(one: Stranger, scene: Scene) -> None:
     one.click("When the medlar is picked")
-    one.click("Nora, message 1", within=last_reply(one))
+    one.click("Ilse, message 1", within=last_reply(one))
     expect(one.page.locator("#panel")).to_contain_text("after the first frost.")
 
 
@@ -409,16 +409,16 @@ def one_model(asked: Asked) -> Answer:
 
 
 @pytest.fixture
-def nora(people: People, installation: Installation) -> Iterator[Page]:
-    """The page of Nora, an admin who has just joined. Afterwards models and what Vibe remembers are as they were."""
-    page = people.member("Nora", role="admin")
+def ilse(people: People, installation: Installation) -> Iterator[Page]:
+    """The page of Ilse, an admin who has just joined. Afterwards models and what Vibe remembers are as they were."""
+    page = people.member("Ilse", role="admin")
     yield page
     installation.shell(BEGIN + NEWCOMER + NEWCOMERS_END)
 
 
 @pytest.fixture
-def newcomers_scene(nora: Page, installation: Installation) -> Iterator[Scene]:
-    installation.model.says("The medlar is picked in the second week of November (Nora, message 1).")
+def newcomers_scene(ilse: Page, installation: Installation) -> Iterator[Scene]:
+    installation.model.says("The medlar is picked in the second week of November (Ilse, message 1).")
     message = installation.shell(BEGIN + NEWCOMER + NEWCOMERS_SCENE).splitlines()[-1]
     installation.wait_until_idle()
     installation.shell(BEGIN + NEWCOMER + FEEDBACK)
@@ -428,15 +428,15 @@ def newcomers_scene(nora: Page, installation: Installation) -> Iterator[Scene]:
 
 
 def test_a_stranger_does_twelve_things_in_four_clicks_each(
-    nora: Page, newcomers_scene: Scene, people: People, installation: Installation
+    ilse: Page, newcomers_scene: Scene, people: People, installation: Installation
 ) -> None:
     phone = people.page(
-        storage_state=nora.context.storage_state(), viewport={"width": 360, "height": 740}, has_touch=True
+        storage_state=ilse.context.storage_state(), viewport={"width": 360, "height": 740}, has_touch=True
     )
     beside = {stop_an_agent: newcomers_scene.vibe_writing, allow_a_command: newcomers_scene.finch_asking}
     for name, task in TWELVE.items():
         is_on_phone = task is answer_on_a_phone
-        one = Stranger(phone if is_on_phone else nora, is_on_phone=is_on_phone)
+        one = Stranger(phone if is_on_phone else ilse, is_on_phone=is_on_phone)
         with beside.get(task, nullcontext)():
             one.page.goto("/w/willow/")
             do(one, name, partial(task, one, newcomers_scene))

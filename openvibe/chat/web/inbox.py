@@ -43,8 +43,8 @@ SHOW_LABELS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "M
 def inbox(request: WorkspaceRequest) -> HttpResponse:
     """Threads, those with something new first, beside what waits for the reader.
 
-    `?show=unread`, `mentions` or `direct` and `?channel=` choose which; what is none of them shows all. First steps stand
-    beside all of them alone: on a phone they would stand above the few that were chosen."""
+    `?show=unread`, `mentions` or `direct` and `?channel=` choose which; what is none of them shows all. First steps
+    stand beside all of them alone: on a phone they would stand above the few that were chosen."""
     show: Show = next((name for name in SHOW_LABELS if name == request.GET.get("show")), "all")
     channel_id = int_param(request.GET, "channel")
     list_threads = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
