@@ -3,10 +3,12 @@
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import blocks_context, is_public_thread, notes_context
 from memory.episodes.queries import (
+    access_feedback_episode,
     access_workspace_episode,
     count_open_feedback,
     list_feedback,
     list_proposals,
+    newest_open_feedback,
     status_label,
 )
 from memory.plugins.base import (
@@ -41,6 +43,7 @@ __all__ = [
     "MemoryProvider",
     "Session",
     "access_approval",
+    "access_feedback_episode",
     "access_workspace_episode",
     "active_plugin",
     "blocks_context",
@@ -56,6 +59,7 @@ __all__ = [
     "memory_mode_of",
     "message_entries",
     "messages_for_prompts",
+    "newest_open_feedback",
     "notes_context",
     "open_session",
     "pair_tool_calls",

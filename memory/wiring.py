@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.urls import reverse
@@ -102,29 +103,22 @@ def work_previews(access: Access, ids: Sequence[int]) -> dict[int, LinkPreview]:
 
 
 def approval_notes(access: Access) -> list[InboxNote]:
-    """Approvals that the asker may decide, the newest first."""
+    """Approvals that the asker may decide, the newest first. Each leads to its thread, with the thread's work beside
+    it: there it is decided, and what becomes of it is seen."""
     if access.is_agent or access.is_guest:
         return []
     return [
         InboxNote(
-            href=reverse("thread-work", args=[slug, thread_id]) + f"#approval-{pk}",
+            href=f"{reverse('thread', args=[slug, thread_id])}?{urlencode({'panel': f't/{thread_id}/work/'})}",
             text=f"{name} waits for a decision in “{title}”: {what}",
             at=at,
         )
-        for slug, thread_id, title, pk, name, what, at in _requested_approvals.rows(access)
+        for slug, thread_id, title, name, what, at in _requested_approvals.rows(access)
     ]
 
 
 @AccessQuery
 def _requested_approvals(access: Access) -> QuerySet[Any, Any]:
     rows = visible_approvals(access).filter(state=Approval.State.REQUESTED).order_by("-id")
-    columns = (
-        "thread__workspace__slug",
-        "thread_id",
-        "thread__title",
-        "pk",
-        "requested_by__label",
-        "what",
-        "created_at",
-    )
+    columns = ("thread__workspace__slug", "thread_id", "thread__title", "requested_by__label", "what", "created_at")
     return rows.values_list(*columns)[:MAX_INBOX_NOTES]

@@ -22,7 +22,7 @@ from agents.statistics.statistics import agent_acceptance, agent_charts, tokens_
 from agents.watching.queries import count_looks
 from agents.web.access import access_agent
 from memory.models import Episode
-from memory.queries import blocks_context, list_proposals, notes_context, status_label
+from memory.queries import blocks_context, list_proposals, newest_open_feedback, notes_context, status_label
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Channel
@@ -158,7 +158,7 @@ def _memory_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
     and a page of other episodes: what the asker may read of them."""
     access = request.access
     episodes = Episode.objects.of(agent.participant_id)
-    in_use = set(episodes.open_feedback().values_list("pk", flat=True)[:MAX_FEEDBACK_ITEMS])
+    in_use = newest_open_feedback(agent.participant, MAX_FEEDBACK_ITEMS)
     readable = episodes.filter(visible_threads(access, "thread__") | Q(thread=None))
     related = readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at", "-pk")
     suggested, others = (

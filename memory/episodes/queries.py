@@ -153,6 +153,19 @@ def visible_episodes(access: Access) -> QuerySet[Episode]:
 access_episode = access_by("pk", visible_episodes)
 
 
+def access_feedback_episode(access: Access, agent: Participant, episode_id: int) -> Episode:
+    """Feedback on an answer of the agent, for who may settle it: admins, and whoever gave it. Raises Missing."""
+    episode = access_episode(access, episode_id)
+    if episode.agent_id != agent.pk or episode.kind != Episode.Kind.FEEDBACK_RECEIVED:
+        raise Missing
+    return episode
+
+
+def newest_open_feedback(agent: Participant, limit: int) -> set[int]:
+    """The ids of that many pieces of feedback that the agent's next prompts hold."""
+    return set(Episode.objects.of(agent).open_feedback().values_list("pk", flat=True)[:limit])
+
+
 def visible_proposals(access: Access) -> QuerySet[Proposal]:
     """An agent's own; all agents' for admins; nobody else's. Only from threads the asker sees now."""
     threads = Thread.objects.visible_to(access)

@@ -65,11 +65,17 @@ function wordsOf(link) {
 
 const LINKS = '#sidebar .nav-list a[href], #sidebar .menu-list a[href], #main .thread-item a[href], #main .crumb[href]';
 
+/** A page of the settings, found by what its title says as well. */
+function settingsPlace(link) {
+  return { key: link.getAttribute("href"), icon: "i-gear", name: link.textContent.trim(), detail: link.title || "Settings", more: link.title, href: link.getAttribute("href") };
+}
+
 function heldPlaces() {
   const places = all(LINKS).map((link) => {
     const href = link.getAttribute("href");
     return { ...kindOf(href), name: wordsOf(link), href };
   });
+  places.push(...all("[data-settings] a", dialog).map(settingsPlace));
   return places.filter((place, at) => place.name && places.findIndex((other) => other.href === place.href) === at);
 }
 
@@ -123,7 +129,7 @@ function results() {
   const rank = (place) => { const at = order.indexOf(place.key); return at < 0 ? MAX_RECENT : at; };
   const here = kindOf(location.pathname).key;
   const held = heldPlaces();
-  const named = typed ? held.filter((place) => isNamed(place.name, words)) : held.filter((place) => rank(place) < MAX_RECENT || place.detail !== "Page");
+  const named = typed ? held.filter((place) => isNamed(`${place.name} ${place.more ?? ""}`, words)) : held.filter((place) => rank(place) < MAX_RECENT || place.detail !== "Page" && place.icon !== "i-gear");
   const hrefs = new Set(named.map((place) => place.href));
   const more = answered.filter((place) => !hrefs.has(place.href) && isNamed(`${place.name} ${place.detail}`, words)); // of a shorter word, at first
   const places = [...named, ...more].filter((place) => typed || place.key !== here);

@@ -31,8 +31,8 @@ DIFF = "--- a/beds.py\n+++ b/beds.py\n@@ -1,3 +1,3 @@\n MULCH = True\n-LITRES = 
 class Wren:
     """A program that an agent runs elsewhere, as far as the API sees it."""
 
-    def __init__(self, installation: Installation, message: int) -> None:
-        self.installation, self.token = installation, installation.token("wren")
+    def __init__(self, installation: Installation, message: int, handle: str = "wren") -> None:
+        self.installation, self.token = installation, installation.token(handle)
         self.run = self._send("POST", "runs/", {"message": message})["id"]
 
     def _send(self, method: str, path: str, body: object = None) -> Any:

@@ -43,13 +43,14 @@ SHOW_LABELS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "M
 def inbox(request: WorkspaceRequest) -> HttpResponse:
     """Threads, those with something new first, beside what waits for the reader.
 
-    `?show=unread`, `mentions` or `direct` and `?channel=` choose which; what is none of them shows all."""
+    `?show=unread`, `mentions` or `direct` and `?channel=` choose which; what is none of them shows all. First steps
+    stand beside all of them alone: on a phone they would stand above the few that were chosen."""
     show: Show = next((name for name in SHOW_LABELS if name == request.GET.get("show")), "all")
     channel_id = int_param(request.GET, "channel")
     list_threads = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
     context = thread_list_context(request, list_threads, show_channel=channel_id is None)
     context["notes"] = [note for source in INBOX_NOTES for note in source(request.access)]
-    context["first_steps"] = _first_steps(request)
+    context["first_steps"] = () if show != "all" or channel_id else _first_steps(request)
     context["rooms"] = channel_choices(request, channel_id)
     context |= {"shows": SHOW_LABELS, "show": show, "channel_id": channel_id}
     return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", context)

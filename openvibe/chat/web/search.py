@@ -1,16 +1,19 @@
 """The search page: words and filters, hits grouped by thread; the best match first, or the newest."""
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import render
+from django.utils import timezone
+from django.utils.dateformat import format as date_format
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
@@ -28,6 +31,7 @@ from openvibe.chat.wiring import PlaceQuery
 from openvibe.engines.search.expressions import parse_expression
 from openvibe.engines.search.lexemes import find_matches
 from openvibe.engines.text.cleaning import MAX_BODY_CHARACTERS
+from openvibe.engines.text.dates import DateRange, find_dates
 from openvibe.engines.text.markdown import plain_text
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -155,12 +159,43 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "is_capped": is_capped,
         "filter_count": sum(bool(params.get(name)) for name in ("order", *SHOWN_FILTERS)),
         "newest_first": f"?{newest_first.urlencode()}",
+        "said_then": _said_then(address, query) if is_valid else None,
         "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
         "kinds": Message.Kind.choices,
         "rooms": channel_choices(request, filters.cleaned_data.get("channel")),
         "query": address.urlencode(),
     }
     return render(request, "chat/search.html", context, status=200 if is_valid else 400)
+
+
+class SaidThen(NamedTuple):
+    """The same search among what was said on the days that its words name. `when`: the days, with a preposition."""
+
+    when: str
+    href: str
+
+
+def _said_then(address: QueryDict, query: MessageQuery) -> SaidThen | None:
+    """None where the words name no days, more than one stretch of them, or the search is narrowed to days already.
+
+    "What was decided in March" asks for what was said then as a rule, and its best match is what speaks of March."""
+    if query.since or query.until or address.get("since") or address.get("until"):
+        return None
+    ranges = find_dates(query.words, timezone.localdate())
+    if len(ranges) != 1:
+        return None
+    narrowed = address.copy()
+    narrowed["since"], narrowed["until"] = (day.isoformat() for day in ranges[0])
+    return SaidThen(_format_days(ranges[0]), f"?{narrowed.urlencode()}")
+
+
+def _format_days(days: DateRange) -> str:
+    first, last = days
+    if first == last:
+        return date_format(first, "\\o\\n j F Y")
+    if first.replace(day=monthrange(first.year, first.month)[1]) == last and first.day == 1:
+        return date_format(first, "\\i\\n F Y")
+    return f"from {date_format(first, 'j F Y')} to {date_format(last, 'j F Y')}"
 
 
 def _find_hits(

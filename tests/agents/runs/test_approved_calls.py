@@ -258,7 +258,9 @@ def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiti
     ):
         assert part in card
     assert '<b class="dive-count">1<span class="visually-hidden"> to decide</span></b>' in page
-    assert "Vibe waits for a decision in" in client.get(f"/w/{ana.workspace.slug}/").content.decode()
+    inbox = client.get(f"/w/{ana.workspace.slug}/").text
+    assert "Vibe waits for a decision in" in inbox
+    assert f'href="{place}/?panel=t%2F{waiting.thread_id}%2Fwork%2F"' in inbox
     decided(waiting, ana, granted=False)
     page = client.get(f"{place}/").content.decode()
     assert "to decide" not in page

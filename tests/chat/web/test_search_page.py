@@ -102,6 +102,23 @@ def test_dates_narrow_the_search(ana: Member, thread: Thread) -> None:
     assert 'value="2020-01-01"' in html
 
 
+def test_days_among_the_words_are_offered_as_a_filter(ana: Member, thread: Thread) -> None:
+    said = say(thread, ana, "We decided: larch wood.")
+    Message.objects.filter(pk=said.pk).update(created_at=datetime(2024, 3, 12, 9, tzinfo=UTC))
+    say(thread, ana, "Decided for March: the roses.")
+    html = page(ana, q="what was decided in March 2024")
+    link = re.search(r'<a href="([^"]*)">Only what was said in March 2024</a>', html)
+    assert link
+    narrowed = page(ana, q="what was decided in March 2024", since="2024-03-01", until="2024-03-31")
+    assert link[1].replace("&amp;", "&") == "?q=what+was+decided+in+March+2024&since=2024-03-01&until=2024-03-31"
+    assert "larch wood" in narrowed
+    assert "the roses" not in narrowed
+    assert "Only what was said" not in narrowed
+    assert "Only what was said on 12 March 2024" in page(ana, q="what was decided on 12 March 2024")
+    assert "Only what was said from 1 January 2024 to 31 December 2024" in page(ana, q="what was decided in 2024")
+    assert "Only what was said" not in page(ana, q="what may we decide")
+
+
 def test_what_was_counted_is_said(ana: Member, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openvibe.chat.web.search.MAX_BEST_HITS", 2)
     monkeypatch.setattr("openvibe.chat.web.search.MAX_COUNTED_HITS", 4)
