@@ -5,11 +5,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle, islice
 from statistics import median
-from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management import call_command
@@ -23,6 +21,7 @@ from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_entrie
 from tests.bench.http_load import serve_on_free_port, session_key
 from tests.bench.live import SAVE_SECONDS, TOKENS_PER_SECOND, long_answer
 from tests.bench.measurement import Aim, Measurement, Report
+from tests.wire import FETCH_ICONS, Wire
 
 PASSWORD = "a password of the bench"
 FIRST_VISIT_BYTES, LATER_PAGE_BYTES = 150_000, 25_000
@@ -57,49 +56,10 @@ SPIN = """() => {
   for (let at = 0; at < 3e7; at += 1) sum += at % 7;
   return performance.now() - begun + 0 * sum;
 }"""
-FETCH_ICONS = """() => Promise.all([...document.querySelectorAll("link[rel=icon], link[rel=manifest]")]
-  .map((link) => fetch(link.href).then((answer) => answer.text())))"""
-
-
-@dataclass
-class Wire:
-    """What a page took from the network: bytes of each answer with its headers, by address; streams of events apart."""
-
-    sizes: dict[str, int] = field(default_factory=dict)
-    urls: dict[str, str] = field(default_factory=dict)
-    streams: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, cdp: CDPSession) -> "Wire":
-        wire = cls()
-        cdp.send("Network.enable")
-        cdp.on("Network.requestWillBeSent", wire._on_request)
-        cdp.on("Network.responseReceived", wire._on_response)
-        cdp.on("Network.loadingFinished", lambda event: wire._add(event["requestId"], event["encodedDataLength"]))
-        return wire
-
-    def _on_request(self, event: dict[str, Any]) -> None:
-        if redirect := event.get("redirectResponse"):
-            self._add(event["requestId"], redirect["encodedDataLength"])
-        self.urls[event["requestId"]] = event["request"]["url"]
-
-    def _on_response(self, event: dict[str, Any]) -> None:
-        if event["type"] == "EventSource":
-            self.streams.add(event["requestId"])
-
-    def _add(self, request: str, size: float) -> None:
-        if request not in self.streams:
-            path = urlsplit(self.urls.get(request, request)).path
-            self.sizes[path] = self.sizes.get(path, 0) + int(size)
-
-    def take(self) -> dict[str, int]:
-        """What came since it was last asked."""
-        sizes, self.sizes = self.sizes, {}
-        return sizes
 
 
 def measure_page(*, repeats: int = 5, keys: int = 60, messages: int = 10_000, channels: int = 2_000) -> Report:
-    """Bytes of a first visit and of later pages; paint and keys of a long thread beside a bare page and a bare field."""
+    """Bytes of a first visit and of later pages; paint and keys of a long thread beside a bare page and field."""
     world = make_bench_workspace()
     world.ana.user.set_password(PASSWORD)
     world.ana.user.save()
@@ -242,7 +202,9 @@ class Visit:
         composer = f"composer of {self.long.last_seq:,} messages"
         yield from _key_rows(f"key: {composer}", rate, _type(page, "#composer-body", keys), floor)
         with self._answer_grows():
-            yield from _key_rows(f"key: {composer}, an answer streams", rate, _type(page, "#composer-body", keys), floor)
+            yield from _key_rows(
+                f"key: {composer}, an answer streams", rate, _type(page, "#composer-body", keys), floor
+            )
         _load_rows(page)
         yield from _key_rows(f"key: {composer}, {MOST_ROWS} shown", rate, _type(page, "#composer-body", keys), floor)
         context.close()
