@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import cycle, islice
 from statistics import median
 
 from django.conf import settings
@@ -14,13 +13,14 @@ from django.core.management import call_command
 from django.db import connection
 from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, sync_playwright
 
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply
 from openvibe.runner.bootstrap_venv import find_browser
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_entries, make_thread, vacuum_messages
 from tests.bench.http_load import serve_on_free_port, session_key
 from tests.bench.live import SAVE_SECONDS, TOKENS_PER_SECOND, long_answer
 from tests.bench.measurement import Aim, Measurement, Report
+from tests.factories import write_channels
 from tests.wire import FETCH_ICONS, Wire
 
 PASSWORD = "a password of the bench"
@@ -28,7 +28,7 @@ FIRST_VISIT_BYTES, LATER_PAGE_BYTES = 150_000, 25_000
 MAX_PAINT_MS, MAX_KEY_MS = 1_000, 50
 RATES = (1, 4)
 KEY_PAUSE_SECONDS = 0.12
-"""Between two keys: somebody who writes 100 words a minute."""
+"""The pause between two keys of somebody who writes 100 words a minute."""
 WORDS = "what did we decide on roses, and who told @dora of it? "
 MOST_ROWS = 400  # of a page, as `static/js/feed.js` has it
 PAINTS = """() => new Promise((resolve) => {
@@ -65,7 +65,7 @@ def measure_page(*, repeats: int = 5, keys: int = 60, messages: int = 10_000, ch
     world.ana.user.save()
     short, long = make_thread(world, 50), make_thread(world, messages)
     make_entries(world, 60)
-    _make_channels(world, channels)
+    write_channels(world.ana, channels)
     vacuum_messages()
     call_command("collectstatic", interactive=False, verbosity=0)
     session = session_key(world.ana.user)  # made here: no database is asked beside a browser
@@ -89,13 +89,6 @@ def _aims(rows: Sequence[Measurement]) -> Iterator[Aim]:
             yield Aim(f"{row.what}, ms", row.value, MAX_PAINT_MS)
         elif row.what.startswith("key: ") and row.ratio and row.what.endswith("p95"):
             yield Aim(f"{row.what}, ms", row.value, MAX_KEY_MS)
-
-
-def _make_channels(world: BenchWorkspace, count: int) -> None:
-    Channel.objects.bulk_create(
-        Channel(workspace=world.ana.workspace, name=f"{word}-{number}", description=f"On {word}.")
-        for number, word in enumerate(islice(cycle(world.language.words), count))
-    )
 
 
 @contextmanager
@@ -124,7 +117,7 @@ class Visit:
         return f"/w/{self.world.ana.workspace.slug}"
 
     def measure_bytes(self) -> Iterator[Measurement]:
-        """Of a first visit: sign-in, inbox and a thread, with nothing in the cache. Of later pages: each by itself."""
+        """Bytes of a first visit, to sign-in, inbox and a thread, with nothing in the cache; of each later page."""
         context = self._context()
         page = context.new_page()
         wire = Wire.of(context.new_cdp_session(page))
@@ -166,7 +159,7 @@ class Visit:
         }
 
     def measure_paint(self, rate: int, repeats: int) -> Iterator[Measurement]:
-        """From the click to the first and largest paint of a long thread, with and without its files in the cache."""
+        """Times to the first and the largest paint of a long thread, with and without its files in the cache."""
         path, times = f"{self.home}/t/{self.long.pk}/", dict[str, list[tuple[float, float]]]()
         for _ in range(repeats):
             context = self._context(signed_in=True)
@@ -188,7 +181,7 @@ class Visit:
                 yield Measurement(label, value, "ms", value / floor)
 
     def measure_keys(self, rate: int, keys: int) -> Iterator[Measurement]:
-        """From a key to the paint that shows it, in a bare field and in the composer."""
+        """Times from a key to the paint that shows it, in a bare field and in the composer."""
         context = self._context(signed_in=True)
         page = context.new_page()
         cdp = context.new_cdp_session(page)
@@ -284,13 +277,15 @@ def _processor_seconds(cdp: CDPSession) -> float:
 
 
 def _load_rows(page: Page) -> None:
-    """Scrolls up until the page holds as many messages as it ever does."""
-    count = "document.querySelectorAll('#messages > .message').length"
+    """Scrolls up until the page holds as many messages as it ever does, then to their middle."""
+    count, scroller = "document.querySelectorAll('#messages > .message').length", "document.querySelector('#scroller')"
     for _ in range(2 * MOST_ROWS // 50):
         if page.evaluate(count) >= MOST_ROWS:
-            return
-        page.evaluate("document.querySelector('#scroller').scrollTop = 0")
+            break
+        page.evaluate(f"{scroller}.scrollTop = 0")
         page.wait_for_timeout(500)
+    page.evaluate(f"{scroller}.scrollTop = {scroller}.scrollHeight / 2")
+    page.wait_for_timeout(2_000)
 
 
 def _key_rows(what: str, rate: int, keys: Keys, floor: Keys | None) -> Iterator[Measurement]:

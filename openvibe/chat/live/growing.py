@@ -37,9 +37,9 @@ class NewWords(NamedTuple):
 
 
 class NewHtml(NamedTuple):
-    """What a reply gained from character `start` to `end`. The HTML of its last block, which was `was` UTF-16 units long
-    when it was rendered up to `base`, is now its first `kept` units and `html`; of that, blocks that are finished are
-    the first `done` units."""
+    """What a reply gained from character `start` to `end`. The HTML of its last block, which was `was` UTF-16 units
+    long when it was rendered up to `base`, is now its first `kept` units and `html`; of that, blocks that are finished
+    are the first `done` units."""
 
     start: int
     end: int
