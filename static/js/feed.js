@@ -230,6 +230,7 @@ function look(entries) {
 
 const reading = conversation && new IntersectionObserver(
   (entries) => {
+    entries.forEach(({ target }) => target.classList.add("is-laid-out")); // its height is known
     if (document.visibilityState !== "visible") return;
     look(entries);
     if (seenSeq > readSeq) tellReadSoon();
@@ -237,6 +238,11 @@ const reading = conversation && new IntersectionObserver(
   { root: scroller },
 );
 const watch = (row) => reading?.observe(row);
+
+function watchAgain(row) {
+  reading.unobserve(row);
+  watch(row);
+}
 
 async function markUnread(form) {
   marksRead = false;
@@ -285,7 +291,15 @@ export function start() {
   });
   newer.addEventListener("click", toNewest);
   let sticks = true;
-  new ResizeObserver(() => { if (sticks && !hasNewer()) toBottom(); }).observe(scroller);
+  let width = scroller.clientWidth;
+  new ResizeObserver(() => {
+    if (width !== scroller.clientWidth) rows().forEach((row) => { // each is as high as it now is
+      row.classList.remove("is-laid-out");
+      watchAgain(row);
+    });
+    width = scroller.clientWidth;
+    if (sticks && !hasNewer()) toBottom();
+  }).observe(scroller);
   scroller.addEventListener("scroll", () => {
     sticks = isAtBottom();
     if (unseen.size && isAtBottom() && !hasNewer()) {
@@ -295,7 +309,7 @@ export function start() {
   }, { passive: true });
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState !== "visible") return tellReadNow();
-    rows().forEach((row) => { reading.unobserve(row); watch(row); }); // what came meanwhile is seen now
+    rows().forEach(watchAgain); // what came meanwhile is seen now
   });
   addEventListener("pagehide", tellReadNow);
   const renewStale = () => {

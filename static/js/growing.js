@@ -47,16 +47,17 @@ function appendWords(tail, words) {
 }
 
 /** False when the last block here is not the one that this follows on. */
-function render(row, tail, { base, done, was, kept, html }) {
+function render(row, tail, { base, was = 0, kept = 0, done = 0, html = "" }) {
   const before = shown.get(tail) ?? tail.innerHTML;
-  if (!done && (Number(row.dataset.rendered) !== base || before.length !== was)) return false;
-  const after = before.slice(0, kept) + html;
+  if (Number(row.dataset.rendered) !== base || before.length !== was) return false;
+  const whole = before.slice(0, kept) + html;
   if (done) {
     const finished = document.createElement("div");
-    finished.append(...elements(done));
+    finished.append(...elements(whole.slice(0, done)));
     keepCode(tail, finished);
     tail.before(...finished.children);
   }
+  const after = whole.slice(done);
   const fresh = document.createElement("template");
   fresh.innerHTML = after;
   morph(tail, fresh.content);

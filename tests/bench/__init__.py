@@ -15,6 +15,7 @@ from tests.bench.live import measure_answer, measure_live
 from tests.bench.mcp_calls import measure_mcp
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
+from tests.bench.page import measure_page
 from tests.bench.permissions import measure_permissions
 from tests.bench.prompt import measure_prompt
 from tests.bench.recall import measure_recall
@@ -63,6 +64,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
         measure_live(viewers=100, pages=2, idle=300, seconds=15.0) if options.quick else measure_live()
     ),
     "mcp": lambda options: measure_mcp(repeats=30) if options.quick else measure_mcp(),
+    "page": lambda options: measure_page(repeats=2, keys=50) if options.quick else measure_page(),
     "permissions": lambda options: measure_permissions(calls=5) if options.quick else measure_permissions(),
     "search": lambda options: (
         measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()

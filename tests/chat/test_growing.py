@@ -32,8 +32,9 @@ class Page:
             return
         units = self.tail.encode("utf-16-le")
         assert news.was * 2 == len(units)
-        self.tail = units[: news.kept * 2].decode("utf-16-le") + news.html
-        self.done, self.words = self.done + news.done, ""
+        whole = (units[: news.kept * 2].decode("utf-16-le") + news.html).encode("utf-16-le")
+        self.done += whole[: news.done * 2].decode("utf-16-le")
+        self.tail, self.words = whole[news.done * 2 :].decode("utf-16-le"), ""
 
 
 WORDS = st.lists(
@@ -83,11 +84,22 @@ def test_a_block_costs_what_its_length_costs_however_it_comes() -> None:
 
 def test_what_follows_on_long_code_is_no_code() -> None:
     code = "```python\n" + "x = 1\n" * 600
-    progress, news = advance_reply(begin_reply(code), code + "y")
+    progress, page = begin_reply(code), Page(begin_reply(code))
+    progress, news = advance_reply(progress, code + "y")
     assert isinstance(news, NewWords)
+    page.take(news)
 
     progress, news = advance_reply(progress, code + "y\n```\n\nSo **it** is.")
+    page.take(news)
+
+    assert page.done.startswith('<figure class="code-block is-long">')
+    assert page.tail == progress.tail == "<p>So <strong>it</strong> is.</p>\n"
+
+
+def test_of_a_block_that_is_finished_only_what_differs_is_sent() -> None:
+    code = "```python\n" + "".join(f"rose_{number} = prune({number})\n" for number in range(12))
+    _, news = advance_reply(begin_reply(code), code + "```\n\nSo **it** is.")
 
     assert isinstance(news, NewHtml)
-    assert news.done.startswith('<figure class="code-block is-long">')
-    assert progress.tail == "<p>So <strong>it</strong> is.</p>\n"
+    assert news.done == news.kept > 500
+    assert len(news.html) < 200

@@ -446,7 +446,7 @@ def test_a_page_that_was_asked_for_before_a_draft_was_stored_shows_it(people: Pe
 def test_what_is_typed_before_the_script_of_a_page_runs_is_saved(people: People) -> None:
     ana = people.ana()
     start_thread(ana, "Slow scripts", "Hello.")
-    script = Held(ana, "**/drafts*.js")
+    script = Held(ana, "**/app*.js")
     ana.reload(wait_until="commit")
     ana.locator("#composer-body").fill("Typed at once")
     script.wait().continue_()

@@ -116,3 +116,43 @@ def test_a_long_way_up_keeps_the_place_and_whoever_writes_is_led_to_the_newest(
     assert "at=" not in ana.url
     ana.locator("[data-older]").scroll_into_view_if_needed()
     expect(ana.locator("#m-402")).to_be_attached()
+
+
+ORANGERY = """
+from openvibe.chat.models import Channel
+from openvibe.workspaces.models import Member
+from tests.factories import make_thread, say_all
+ana = Member.objects.get(workspace__slug="willow", participant__handle="ana")
+thread = make_thread(Channel.objects.get(workspace__slug="willow", name="general"), ana, "The orangery")
+say_all(thread, ana, [f"Tree {number}. " + "It stands well. " * (number % 23) for number in range(1, 121)])
+"""
+ALL_LAID_OUT = "() => document.querySelectorAll('#messages > .message:not(.is-laid-out)').length === 0"
+TWO_FRAMES = "() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))"
+HEIGHTS = """() => {
+  const scroller = document.querySelector("#scroller");
+  const rows = [...document.querySelectorAll("#messages > .message")];
+  const isSkipped = (row) => !row.querySelector(".prose").checkVisibility({ contentVisibilityAuto: true });
+  const [skipped, before] = [rows.filter(isSkipped).length, scroller.scrollHeight];
+  rows.forEach((row) => row.classList.remove("is-laid-out"));
+  const after = scroller.scrollHeight;
+  rows.forEach((row) => row.classList.add("is-laid-out"));
+  return { rows: rows.length, skipped, before, after };
+}"""
+
+
+def test_rows_out_of_sight_are_not_laid_out_and_are_as_high_as_they_are(
+    people: People, installation: Installation
+) -> None:
+    installation.shell(ORANGERY)
+    ana = people.ana()
+    go_to(ana, "The orangery")
+    expect(ana.locator("#m-120")).to_be_in_viewport()
+    ana.locator("#scroller").evaluate("(scroller) => { scroller.scrollTop = 0; }")
+    expect(ana.locator("#m-30")).to_be_attached()
+    for width in (1280, 900):
+        ana.set_viewport_size({"width": width, "height": 720})
+        ana.evaluate(TWO_FRAMES)  # the page was told
+        ana.wait_for_function(ALL_LAID_OUT)
+        heights = ana.evaluate(HEIGHTS)
+        assert heights["before"] == heights["after"]
+        assert heights["skipped"] > 20

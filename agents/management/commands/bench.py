@@ -22,6 +22,7 @@ BENCHES = (  # those of tests.bench
     "languages",
     "live",
     "mcp",
+    "page",
     "permissions",
     "prompt",
     "recall",

@@ -37,16 +37,16 @@ class NewWords(NamedTuple):
 
 
 class NewHtml(NamedTuple):
-    """What a reply gained from character `start` to `end`: `done`, the HTML of blocks that are finished, and the last
-    one, whose HTML begins with the first `kept` UTF-16 units of what it was when it was rendered up to `base`, `was`
-    units long, and ends with `html`."""
+    """What a reply gained from character `start` to `end`. The HTML of its last block, which was `was` UTF-16 units
+    long when it was rendered up to `base`, is now its first `kept` units and `html`; of that, blocks that are finished
+    are the first `done` units."""
 
     start: int
     end: int
     base: int
-    done: str
     was: int
     kept: int
+    done: int
     html: str
 
 
@@ -68,15 +68,16 @@ def advance_reply(progress: ReplyProgress, body: str) -> tuple[ReplyProgress, Ne
     if tail_length > at_once and gained * share < tail_length and not may_close:
         return progress._replace(body=body), NewWords(start, end, body[start:])
     growing = render_growing(body[progress.tail_start :])
-    kept = 0 if growing.done else _common_length(progress.tail, growing.tail)
+    html = growing.done + growing.tail
+    kept = _common_length(progress.tail, html)
     news = NewHtml(
         start,
         end,
         base=progress.rendered,
-        done=growing.done,
         was=_utf16_length(progress.tail),
-        kept=_utf16_length(growing.tail[:kept]),
-        html=growing.tail[kept:],
+        kept=_utf16_length(html[:kept]),
+        done=_utf16_length(growing.done),
+        html=html[kept:],
     )
     return ReplyProgress(body, progress.tail_start + growing.tail_start, growing.tail, end), news
 

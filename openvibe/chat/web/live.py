@@ -115,8 +115,9 @@ class PageFrames:
         place = {"at": message.seq, "from": news.start, "to": news.end}
         if isinstance(news, NewWords):
             return {**place, "words": news.words}
-        rendered = {name: value for name, value in news._asdict().items() if name not in ("start", "end")}
-        return {**place, **rendered, **({"draft": True} if is_draft_start(message.body) else {})}
+        rendered = {name: getattr(news, name) for name in ("was", "kept", "done", "html")}
+        given = {name: value for name, value in rendered.items() if value}
+        return {**place, "base": news.base, **given, **({"draft": True} if is_draft_start(message.body) else {})}
 
     def _thread_row(self, event: LiveEvent, message: MessageFacts) -> str:
         """The thread's row in a list, as the post left it: only what all see alike, which the page takes from it."""

@@ -17,6 +17,10 @@ from django.contrib.staticfiles.storage import StaticFilesStorage
 from django.core.management import call_command
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
+from openvibe.engines.serving import bundles
+
+BUNDLES = {"css/app.css": bundles.bundle_styles, "js/app.js": bundles.bundle_modules}
+
 EARLIER_FILES_DAYS = 30
 """How long the files of an earlier version stay after an update: pages that were open then still ask for them."""
 _HASHED_NAME = re.compile(r"\.[0-9a-f]{12}(\.[^/]*)?$")
@@ -25,7 +29,7 @@ _COMPRESSED_SUFFIX = re.compile(r"\.(gz|br)$")
 
 
 class CachedUrlStorage(StaticFilesStorage):
-    """Makes up a file's address once in a process: pages name thirty files each, and none gets another address."""
+    """Makes up a file's address once in a process: pages name several files each, and none gets another address."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -40,13 +44,17 @@ class CachedUrlStorage(StaticFilesStorage):
 
 class StaticStorage(CachedUrlStorage, CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
     """Static files: hashed names, compressed and cached for ever once collected, straight from the folders before that.
-    Modules import one another by hashed names, too."""
+    Our styles and our modules are one file each, once collected."""
 
     manifest_strict = False
-    patterns = (
-        *CompressedManifestStaticFilesStorage.patterns,
-        ("js/*.js", CompressedManifestStaticFilesStorage._js_module_import_aggregation_patterns[1]),  # our own modules
-    )
+
+    def post_process(self, paths: dict[str, Any], *arguments: Any, **options: Any) -> Iterator[Any]:
+        for name, bundle in BUNDLES.items():
+            if name in paths:
+                storage, path = paths[name]
+                Path(self.path(name)).write_text(bundle(Path(storage.path(path))), encoding="utf-8")
+                paths[name] = (self, name)
+        yield from super().post_process(paths, *arguments, **options)
 
 
 def collect_static_files() -> None:
@@ -74,7 +82,7 @@ def _collect(root: Path) -> None:
 
 
 def _digest_of_sources() -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(Path(bundles.__file__).read_bytes())
     for finder in get_finders():
         for path, storage in finder.list([]):
             status = Path(storage.path(path)).stat()

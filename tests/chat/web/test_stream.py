@@ -257,11 +257,10 @@ def test_a_reply_that_is_written_sends_its_blocks_as_they_come_and_what_differs_
 
     ids = {"kind": "message_changed", "message": reply.pk, "at": 2}
     assert frames == [
-        {**ids, "from": 0, "to": 10, "base": 0, "done": "", "was": 0, "kept": 0}
-        | {"html": "<p>Prune <strong>in</strong></p>\n"},
-        {**ids, "from": 10, "to": 27, "base": 10, "done": "<p>Prune <strong>in</strong> March.</p>\n", "was": 33}
-        | {"kept": 0, "html": "<ul>\n<li>with</li>\n</ul>\n"},
-        {**ids, "from": 27, "to": 32, "base": 27, "done": "", "was": 25, "kept": 13, "html": " care</li>\n</ul>\n"},
+        {**ids, "from": 0, "to": 10, "base": 0, "html": "<p>Prune <strong>in</strong></p>\n"},
+        {**ids, "from": 10, "to": 27, "base": 10, "was": 33, "kept": 28, "done": 40}
+        | {"html": " March.</p>\n<ul>\n<li>with</li>\n</ul>\n"},
+        {**ids, "from": 27, "to": 32, "base": 27, "was": 25, "kept": 13, "html": " care</li>\n</ul>\n"},
     ]
     assert "<li>with care</li>" in final["html"]
 
