@@ -52,10 +52,14 @@ CODE = "script, style, title, pre, code, math, option, .visually-hidden"
 """Words among code have its direction, those that are heard or that the browser itself shows have none."""
 SENTENCES = ".quote-where, .effective, .first-steps, #versions-title"
 """Sentences that services word, for the API or another page, too: the name ends them, or a quotation mark does."""
+
+
 def write_in_hebrew() -> None:
     """Puts Hebrew before whatever people wrote, and flowers behind their names."""
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL session_replication_role = replica")  # what must not change stays what it is in Hebrew
+        cursor.execute(
+            "SET LOCAL session_replication_role = replica"
+        )  # what must not change stays what it is in Hebrew
         for model in apps.get_models():
             if model.__name__ in OF_MACHINES or model._meta.app_label in ("contenttypes", "auth", "admin"):
                 continue

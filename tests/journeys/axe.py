@@ -1,5 +1,7 @@
 """What axe finds on a page: every rule of its own, best practice included, and those it keeps for whoever asks."""
 
+from typing import Any
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
@@ -16,12 +18,12 @@ ON_REQUEST = (
 )
 """Rules that axe leaves out unasked: WCAG 2.2 AA's on targets, and experimental ones. `hidden-content` is not among
 them: it only ever says that somebody has to look."""
-WHOLE = {"rules": {rule: {"enabled": True} for rule in ON_REQUEST}, "resultTypes": ["violations"]}
-LOOKS_ALONE = {"runOnly": ["color-contrast", "target-size"], "resultTypes": ["violations"]}
+WHOLE: dict[str, Any] = {"rules": {rule: {"enabled": True} for rule in ON_REQUEST}, "resultTypes": ["violations"]}
+LOOKS_ALONE: dict[str, Any] = {"runOnly": ["color-contrast", "target-size"], "resultTypes": ["violations"]}
 """What another theme or width can change on a page that was looked at as a whole."""
 
 
-def violations(page: Page, options: dict[str, object] = WHOLE, impacts: tuple[str, ...] = ()) -> list[str]:
+def violations(page: Page, options: dict[str, Any] = WHOLE, impacts: tuple[str, ...] = ()) -> list[str]:
     """Each rule with the first place that breaks it; of all impacts unless some are named."""
     if page.evaluate("!window.axe"):
         page.evaluate(SCRIPT)
