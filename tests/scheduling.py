@@ -37,6 +37,7 @@ KIND_OF = {
     "tests/agents/connect/test_client_wheel.py::test_pip_installs_it_without_a_network": "processes",
     "tests/client/test_command.py": "processes",
     "tests/client/test_join.py": "processes",
+    "tests/test_every_page.py": "journeys",
     "tests/test_site.py": "processes",
     "tests/nightly/": "nightly",
     "tests/bench/test_benches.py": "bench",

@@ -8,7 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, StorageState, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Playwright,
+    StorageState,
+    expect,
+    sync_playwright,
+)
 
 from openvibe.runner.bootstrap_venv import HEADLESS_SHELL, find_browser
 from tests.journeys.installation import Installation, installed
@@ -112,13 +122,15 @@ print(client.cookies["sessionid"].value)
 
 
 class People:
-    """Signed-in browsers, each with a person of their own; nobody's page may log an error or leave the machine."""
+    """Signed-in browsers, each with a person of their own. Nobody's page may leave the machine, nor log an error or a
+    warning that the journey did not allow."""
 
     def __init__(self, browser: Browser, installation: Installation, signed_in_ana: StorageState) -> None:
         self.browser, self.installation, self.signed_in_ana = browser, installation, signed_in_ana
         self.contexts: list[BrowserContext] = []
         self.complaints: list[str] = []
         self.neighbours: tuple[str, ...] = ()
+        self._allowed: list[str] = []
 
     def page(self, **options: object) -> Page:
         context = self.browser.new_context(base_url=self.installation.url, **options)  # type: ignore[arg-type]
@@ -127,9 +139,22 @@ class People:
         context.add_init_script(NOTES_STAY)
         page = context.new_page()
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("console", lambda said: self.complaints.append(said.text) if "Content Security" in said.text else None)
+        page.context.on("console", self._hear)
         page.on("request", lambda asked: self._stays_here(asked.url))
         return page
+
+    def allow(self, *words: str) -> None:
+        """Lets pages log what holds any of these words, before or after: a journey that cuts the line or asks for what
+        is not there says so."""
+        self._allowed += words
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text} {message.location['url']}")
+
+    @property
+    def not_allowed(self) -> list[str]:
+        return [said for said in self.complaints if not any(words in said for words in self._allowed)]
 
     def _stays_here(self, url: str) -> None:
         if not url.startswith((self.installation.url, *self.neighbours, "data:", "blob:")):
@@ -187,4 +212,4 @@ def people(chromium: Browser, installation: Installation, signed_in_ana: Storage
             with suppress(Error):  # of a page that crashed
                 page.unroute_all(behavior="ignoreErrors")  # of what a route still fetches the next test would be told
         context.close()
-    assert cast.complaints == []
+    assert cast.not_allowed == []

@@ -6,10 +6,10 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Dialog, Locator, Page, expect
 
+from tests.journeys.axe import scrolls_sideways, violations
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
 from tests.journeys.late_answers import Held, hear, wait_for_event
-from tests.journeys.test_accessibility import scrolls_sideways, violations
 from tests.journeys.test_conversation import start_thread
 
 DRAFT = """## Headline

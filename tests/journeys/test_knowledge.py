@@ -7,9 +7,9 @@ import time
 import pytest
 from playwright.sync_api import Route, expect
 
+from tests.journeys.axe import scrolls_sideways, violations
 from tests.journeys.conftest import People, sign_in, stop_clock
 from tests.journeys.installation import Installation
-from tests.journeys.test_accessibility import scrolls_sideways, violations
 from tests.journeys.test_conversation import start_thread
 
 BEGIN = """

@@ -8,10 +8,11 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.journeys.axe import scrolls_sideways, violations
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
 from tests.journeys.memory_steps import answer_to
-from tests.journeys.test_accessibility import open_everything, scrolls_sideways, violations
+from tests.journeys.test_accessibility import open_everything
 from tests.journeys.test_conversation import say, start_thread
 from tests.journeys.test_dives import DRAFT, answered, dived, headline
 from tests.journeys.test_knowledge import BEGIN, QUEUE
