@@ -17,6 +17,7 @@ from agents.management.commands import demo
 from agents.models import Agent, Run
 from agents.runs.external.lifecycle import begin_external_run
 from agents.runs.permissions.requests import PermissionRequest, request_permission
+from knowledge.expiry import parse_expiry
 from knowledge.services import create_entry, suggest_entry
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import (
@@ -217,12 +218,13 @@ def _say(
 
 def _make_knowledge(by: Access, vibe: Agent) -> int:
     """Two entries, of which one expires soon, and one that waits for review. Returns the one that expires."""
+    now = timezone.now()
     litres = create_entry(
         by=by,
         topic="Litres a day",
         kind="fact",
         tags=("watering",),
-        expires_at=timezone.now() + timedelta(days=3),
+        expires_at=parse_expiry((now + timedelta(days=3)).date().isoformat(), now=now),
         content="The Harbour roof takes **140 litres** a day in July, Mill Street 90, the school roof 60.",
     )
     create_entry(by=by, topic="Keys", kind="fact", content="Sofia has those of Harbour and Mill Street.")

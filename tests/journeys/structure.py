@@ -74,11 +74,15 @@ READ_COLLISIONS = """() => {
     for (; part; part = part.parentElement) if (isOne(getComputedStyle(part))) found.push(part);
     return found;
   };
+  const isWide = (frame) => frame.scrollWidth > frame.clientWidth + 1 && !frame.querySelector("h1");
   const read = (part) => {
     const frames = above(part.parentElement, ({ overflow }) => overflow !== "visible");
     const within = (line) => frames.reduce((box, frame) => cut(box, frame.getBoundingClientRect()), line);
     const [floats] = above(part, ({ position }) => /sticky|fixed/.test(position));
-    return { part, floats, lines: [...part.getClientRects()].map(within).filter(isArea) };
+    const lines = [...part.getClientRects()];
+    const isBeyond = ({ left, right }) => right > 0 && (left < -1 || right > innerWidth + 1);
+    const isOut = lines.some(isBeyond) && !frames.some(isWide);
+    return { part, floats, isOut, lines: lines.map(within).filter(isArea) };
   };
   const say = ({ part }) => {
     const words = part.getAttribute("aria-label") || part.innerText || part.name || part.className;
@@ -87,18 +91,21 @@ READ_COLLISIONS = """() => {
   const isOver = (one, other) => one.lines.some((line) => other.lines.some((its) => isArea(cut(line, its))));
   const shown = [...document.querySelectorAll(CONTROLS)].filter(isShown);
   const controls = shown.map(read).filter(({ lines }) => lines.length);
-  const isOut = ({ left, right }) => left < -1 || right > innerWidth + 1;
-  const found = controls.filter(({ lines, floats }) => !floats && lines.some(isOut))
-    .map((control) => `${say(control)} lies outside the window`);
+  const found = controls.filter(({ isOut }) => isOut).map((control) => `${say(control)} lies outside the window`);
   controls.forEach((one, at) => controls.slice(at + 1).forEach((other) => {
     const isInside = one.part.contains(other.part) || other.part.contains(one.part);
     if (isInside || one.floats !== other.floats || !isOver(one, other)) return;
     found.push(`${say(one)} and ${say(other)} lie over one another`);
   }));
+  for (const title of document.querySelectorAll("h1")) {
+    const isCut = isShown(title) && title.scrollWidth > title.clientWidth + 1;
+    if (isCut) found.push(`the heading ${say({ part: title })} is cut off`);
+  }
   if (document.documentElement.scrollWidth > innerWidth + 1) found.push("the page scrolls sideways");
   return found;
 }"""
-"""Controls that lie over one another or outside the window, in words. What floats above a page may lie over it."""
+"""Controls that lie over one another or outside the window, and titles that are cut off, in words. What floats above a
+page may lie over it."""
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
 from PIL import Image, ImageChops
 from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
+from tests.journeys.palette_png import palette_png
 from tests.journeys.roof_gardens import SLUG, Roofs, planted
 from tests.journeys.structure import READ_COLLISIONS, Part, differences, in_both_themes, read_part, read_structure
 
@@ -24,7 +26,7 @@ SIZES = {1440: 900, 1280: 800, 900: 800, 360: 740}
 
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 ACCEPT = "If that is meant: `make screenshots`, look at the pictures that changed, and commit them with the page."
-COLOURS = 48
+COLOURS = 64
 MOST_TOLD = 40
 SCROLL_TO_TOP = """top => {
   for (const part of document.querySelectorAll("*")) if (part.scrollTop) part.scrollTop = 0;
@@ -109,10 +111,10 @@ def write_kept(screen: Screen, kept: dict[int, list[Part]]) -> None:
 
 def write_picture(file: Path, png: bytes) -> None:
     """A small picture of the window; one that looks as before, but for a time of day, stays as it is."""
-    picture = Image.open(io.BytesIO(png)).convert("RGB")
-    few_colours = picture.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB")
-    if not (file.exists() and looks_same(Image.open(file).convert("RGB"), few_colours)):
-        few_colours.save(file, "WEBP", lossless=True, method=4)
+    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    picture = Image.open(io.BytesIO(palette_png(pixels, COLOURS))).convert("RGB")
+    if not (file.exists() and looks_same(Image.open(file).convert("RGB"), picture)):
+        picture.save(file, "WEBP", lossless=True, method=4)
 
 
 def looks_same(before: Image.Image, after: Image.Image) -> bool:
