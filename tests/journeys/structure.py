@@ -17,7 +17,7 @@ TEXT_ROLES = frozenset({"text", "time", "strong", "emphasis", "code", "deletion"
 """Roles that are not looked at: what is said, which differs with what people write."""
 
 FLOWING = frozenset({"paragraph", "cell", "term", "definition"})
-"""What stands in these flows with the words around it: only that it is there counts."""
+"""What stands in these flows with the words around it, as items of a list do: only that it is there counts."""
 
 SLACK_PIXELS, SLACK_ACROSS, SLACK_DOWN = 24, 0.12, 0.25
 """How far a side of a box may be from where it was: pixels, and a share of the distance. Letters of another font make
@@ -50,7 +50,8 @@ READ_COLOURS = """() => {
     }
   };
   const colours = {};
-  for (const part of document.body.querySelectorAll("*")) {
+  const COLOURED = "a[href], button, details, input, select, textarea, h1, h2, h3, nav, main, article, table, figure";
+  for (const part of document.body.querySelectorAll(COLOURED)) {
     const { x, y, width, height } = part.getBoundingClientRect();
     if (width && height) {
       const ink = names[getComputedStyle(part).color] ?? [];
@@ -59,7 +60,7 @@ READ_COLOURS = """() => {
   }
   return colours;
 }"""
-"""For each box the names that the palette has for the colour of its text and of its ground."""
+"""For the box of each control, heading and block: what the palette calls the colours of its text and of its ground."""
 
 READ_COLLISIONS = """() => {
   const CONTROLS = "a[href], button, summary, input:not([type=hidden]), select, textarea";
@@ -86,7 +87,7 @@ READ_COLLISIONS = """() => {
   };
   const say = ({ part }) => {
     const words = part.getAttribute("aria-label") || part.innerText || part.name || part.className;
-    return `“${words.trim().slice(0, 60)}”`;
+    return `“${words.trim().replace(/\\s+/g, " ").slice(0, 60)}”`;
   };
   const isOver = (one, other) => one.lines.some((line) => other.lines.some((its) => isArea(cut(line, its))));
   const shown = [...document.querySelectorAll(CONTROLS)].filter(isShown);
@@ -174,7 +175,7 @@ def _parts(lines: Sequence[str], colours: dict[str, Any], folded: frozenset[str]
             (left - from_left, top - from_top, width, height),
             " ".join(ink),
             " ".join(ground),
-            parent in FLOWING,
+            parent in FLOWING or node["role"] == "listitem",
         )
         above.append((indent, node["role"], left, top))
 

@@ -69,13 +69,17 @@ def test_every_screen_is_as_it_was_kept(people: People, installation: Installati
     roofs = planted(installation)
     page = people.page(reduced_motion="reduce")
     page.context.add_cookies([{"name": "sessionid", "value": roofs.session, "url": installation.url}])
-    problems = [problem for screen in SCREENS for problem in look_at(page, screen, roofs)]
-    told = "\n".join(problems[:MOST_TOLD])
+    problems: dict[str, list[str]] = {}
+    for screen in SCREENS:
+        for sight, problem in look_at(page, screen, roofs):
+            problems.setdefault(f"{screen.name}: {problem}", []).append(sight)
+    told = "\n".join(f"{problem} ({', '.join(sights)})" for problem, sights in [*problems.items()][:MOST_TOLD])
     assert not problems, f"{len(problems)} differences:\n{told}\n{ACCEPT}"
 
 
-def look_at(page: Page, screen: Screen, roofs: Roofs) -> Iterator[str]:
-    """What is wrong with the screen, in words; with IS_TAKING what collides alone, and all else is kept."""
+def look_at(page: Page, screen: Screen, roofs: Roofs) -> Iterator[tuple[str, str]]:
+    """At which width and theme something is wrong with the screen, and what. With IS_TAKING that is what collides, and
+    all else is kept."""
     page.goto(f"/w/{SLUG}/{screen.address.format(**vars(roofs))}")
     expect(page.locator(screen.ready).first).to_be_visible()
     kept = {} if IS_TAKING else read_kept(screen)
@@ -86,15 +90,54 @@ def look_at(page: Page, screen: Screen, roofs: Roofs) -> Iterator[str]:
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")
             page.evaluate(SCROLL_TO_TOP, screen.top)
             themes[theme] = read_structure(page, folded=screen.folded)
-            found = page.evaluate(READ_COLLISIONS)
+            problems = page.evaluate(READ_COLLISIONS)
             if IS_TAKING:
                 write_picture(FOLDER / f"{screen.name}-{width}-{theme}.webp", page.screenshot(caret="hide"))
             else:
-                found += differences(kept[width], themes[theme])
-            yield from (f"{screen.name} at {width} px, {theme}: {problem}" for problem in found)
-        kept[width] = in_both_themes(themes["light"], themes["dark"]) if IS_TAKING else kept[width]
+                problems += differences(kept[width], themes[theme])
+            yield from ((f"{width} px {theme}", problem) for problem in problems)
+        if IS_TAKING:
+            kept[width] = in_both_themes(themes["light"], themes["dark"])
     if IS_TAKING:
         write_kept(screen, kept)
+
+
+SAMPLE = """<style>
+  :root { color-scheme: light dark; --text: light-dark(#26231e, #ebe7df); --ground: light-dark(#fbfaf7, #1b1a18); }
+  body { margin: 0; display: flex; color: var(--text); background: var(--ground); }
+  nav { width: 240px; } main { width: 600px; } button { color: var(--text); background: var(--ground); }
+</style>
+<nav><a href="/">Inbox</a></nav>
+<main><h1>Orders</h1><p>What was <a href="/1">ordered</a>, and when.</p>
+<button>Save</button> <button>Cancel</button></main>"""
+NO_DIFFERENCE = (
+    "document.body.style.fontFamily = 'serif'",
+    "document.querySelector('p').prepend('All of it. ')",
+    "document.querySelector('h1').style.fontSize = '110%'",
+)
+DIFFERENCES = {
+    "document.querySelector('button').remove()": "button “Save” is gone",
+    "document.querySelector('nav').append(document.querySelector('button'))": "button “Save” stands elsewhere",
+    "document.querySelector('button').style.marginLeft = '200px'": "button “Save”: its left edge was at",
+    "document.querySelector('button').style.marginRight = '-30px'": "“Save” and “Cancel” lie over one another",
+    "document.querySelector('button').style.background = '#eee'": "the colour of its ground was “ground”",
+    "document.querySelector('nav').style.width = '1400px'; document.body.style.width = '2000px'": "scrolls sideways",
+    "document.querySelector('h1').append(' of today')": "heading “Orders of today” is new",
+}
+
+
+def test_what_is_wrong_with_a_screen_is_named(people: People) -> None:
+    page = people.page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
+
+    def look(change: str) -> str:
+        page.set_content(SAMPLE)
+        before = read_structure(page)
+        page.evaluate(change)
+        return "\n".join([*differences(before, read_structure(page)), *page.evaluate(READ_COLLISIONS)])
+
+    assert [change for change in NO_DIFFERENCE if look(change)] == []
+    for change, words in DIFFERENCES.items():
+        assert words in look(change)
 
 
 def read_kept(screen: Screen) -> dict[int, list[Part]]:
