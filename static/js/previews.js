@@ -25,7 +25,10 @@ function show(link, html) {
   const isAtEnd = scroller && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 4;
   const isAbove = scroller && link.getBoundingClientRect().bottom < scroller.getBoundingClientRect().top;
   const before = scroller?.scrollHeight ?? 0;
-  (link.closest("p, li, td, blockquote, h1, h2, h3, h4, h5, h6") ?? link).insertAdjacentHTML("beforeend", html);
+  const block = link.closest("p, li, td, blockquote, h1, h2, h3, h4, h5, h6") ?? link;
+  block.insertAdjacentHTML("beforeend", html);
+  const title = block.lastElementChild.querySelector("b");
+  if (title.textContent === link.textContent) title.remove();  // a chip says it already
   if (isAtEnd || isAbove) scroller.scrollTop += scroller.scrollHeight - before;
 }
 

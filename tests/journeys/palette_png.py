@@ -26,7 +26,7 @@ def take_picture(page: Page) -> bytes:
     return palette_png(pixels[:, :, :3])
 
 
-def palette_png(pixels: NDArray[np.uint8]) -> bytes:
+def palette_png(pixels: NDArray[np.uint8], most_colours: int = COLOURS) -> bytes:
     """The file of a picture, given as height × width × 3. Colours are cells of a grid with a step of 8; those of the
     most frequent cells stand for the others, each for the ones nearest to it. A cell's colour is its most frequent."""
     height, width, _ = pixels.shape
@@ -35,7 +35,7 @@ def palette_png(pixels: NDArray[np.uint8]) -> bytes:
     by_count = np.argsort(-counts, kind="stable")
     _, first, cell = np.unique((colours & 0xF8F8F8)[by_count], return_index=True, return_inverse=True)
     pixels_of_cell = np.bincount(cell, weights=counts[by_count])
-    chosen = by_count[first[np.argsort(-pixels_of_cell, kind="stable")[:COLOURS]]]
+    chosen = by_count[first[np.argsort(-pixels_of_cell, kind="stable")[:most_colours]]]
     rgb = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=1)
     nearest = np.array([((rgb[chosen] - colour) ** 2).sum(axis=1).argmin() for colour in rgb], dtype=np.uint8)
     rows = np.pad(nearest[index].reshape(height, width), ((0, 0), (1, 0)))  # each row begins with its filter: none

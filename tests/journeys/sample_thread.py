@@ -24,7 +24,7 @@ from openvibe.chat.services import create_thread, post_message
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.queries import member_access
 ana = member_access(Member.objects.get(workspace__slug="willow", participant__handle="ana"))
-vibe = Agent.objects.get(participant__handle="vibe")
+vibe = Agent.objects.get(workspace__slug="willow", participant__handle="vibe")
 person = Member.objects.get(workspace__slug="willow", participant__handle="ana").participant
 by_vibe = visible_to(vibe)
 general = Channel.objects.get(workspace__slug="willow", name="general")

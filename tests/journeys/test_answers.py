@@ -14,7 +14,7 @@ BEGIN = """
 from agents.models import Agent
 from openvibe.chat.models import Thread
 from openvibe.chat.services import create_reply
-author = Agent.objects.filter(participant__handle="vibe").get().participant
+author = Agent.objects.get(workspace__slug="willow", participant__handle="vibe").participant
 reply = create_reply(thread=Thread.objects.get(pk={thread}), author=author, client_id="journey:{thread}")
 print(reply.pk)
 """

@@ -32,7 +32,8 @@ owner = Member.objects.get(role="owner", workspace__slug="willow")
 agent = create_agent(by=member_access(owner), workspace=owner.workspace, handle={handle!r}, name={name!r},
                      soul="identity: {{name: {name}, role: Answers from elsewhere}}")
 Agent.objects.filter(pk=agent.pk).update(answers_itself=True, level=3)
-add_to_channel(channel=Channel.objects.get(name="general"), participant=agent.participant, by=member_access(owner))
+general = Channel.objects.get(workspace=owner.workspace, name="general")
+add_to_channel(channel=general, participant=agent.participant, by=member_access(owner))
 """
 MODEL_URL = "from openvibe.engines.llm.models import Endpoint; print(Endpoint.objects.get(name='Steered').base_url)"
 SCOPES = "read,write,memory,knowledge"

@@ -27,7 +27,8 @@ owner = Member.objects.get(role="owner", workspace__slug="willow")
 reed = create_agent(by=member_access(owner), workspace=owner.workspace, handle="reed", name="Reed",
                     soul="identity: {name: Reed, role: Counts what it reads}")
 Agent.objects.filter(pk=reed.pk).update(answers_itself=True, level=2)
-add_to_channel(channel=Channel.objects.get(name="general"), participant=reed.participant, by=member_access(owner))
+general = Channel.objects.get(workspace=owner.workspace, name="general")
+add_to_channel(channel=general, participant=reed.participant, by=member_access(owner))
 """
 
 

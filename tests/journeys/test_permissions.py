@@ -22,7 +22,8 @@ owner = Member.objects.get(role="owner", workspace__slug="willow")
 wren = create_agent(by=member_access(owner), workspace=owner.workspace, handle="wren", name="Wren",
                     soul="identity: {name: Wren, role: Mends what is broken}")
 Agent.objects.filter(pk=wren.pk).update(answers_itself=True, level=3)
-add_to_channel(channel=Channel.objects.get(name="general"), participant=wren.participant, by=member_access(owner))
+general = Channel.objects.get(workspace=owner.workspace, name="general")
+add_to_channel(channel=general, participant=wren.participant, by=member_access(owner))
 """
 
 DIFF = "--- a/beds.py\n+++ b/beds.py\n@@ -1,3 +1,3 @@\n MULCH = True\n-LITRES = 40\n+LITRES = 60\n DAYS = 7\n"

@@ -23,7 +23,7 @@ from agents.agent.access import visible_to
 from agents.models import Agent
 from openvibe.chat.models import Thread
 from openvibe.chat.services import post_message
-vibe = visible_to(Agent.objects.get(participant__handle="vibe"))
+vibe = visible_to(Agent.objects.get(workspace__slug="willow", participant__handle="vibe"))
 post_message(thread=Thread.objects.get(title="The hothouse"), by=vibe, body="Somebody left the door open.")
 """
 LONG_REPLY = """
@@ -33,7 +33,7 @@ from openvibe.chat.services import create_reply
 from openvibe.workspaces.models import Member
 from tests.factories import make_thread, say_all
 ana = Member.objects.get(workspace__slug="willow", participant__handle="ana")
-vibe = Agent.objects.get(participant__handle="vibe")
+vibe = Agent.objects.get(workspace__slug="willow", participant__handle="vibe")
 thread = make_thread(Channel.objects.get(workspace__slug="willow", name="general"), ana, "The long reply")
 create_reply(thread=thread, author=vibe.participant, client_id="run:long")
 say_all(thread, ana, [f"Meanwhile, {number}." for number in range(60)])

@@ -26,7 +26,8 @@ from agents.models import Agent
 from knowledge.services import suggest_entry
 from openvibe.chat.models import Dive, Thread
 meeting = Thread.objects.get(workspace__slug="willow", title="Spring planting")
-suggest_entry(by=visible_to(Agent.objects.get(participant__handle="vibe")), topic="Watering the school roof",
+vibe = Agent.objects.get(workspace__slug="willow", participant__handle="vibe")
+suggest_entry(by=visible_to(vibe), topic="Watering the school roof",
               content="Drip hoses are tried on the school roof this year; the numbers decide in autumn.",
               why="Agreed in the meeting, and asked about twice since.")
 print(json.dumps([meeting.pk, Dive.objects.get(thread__parent=meeting, result__isnull=False).pk]))

@@ -18,7 +18,7 @@ from agents.models import Agent
 from agents.wiring import agent_client
 from memory.episodes.session_review import review_session
 from openvibe.chat.models import Thread
-vibe = Agent.objects.get(participant__handle="vibe")
+vibe = Agent.objects.get(workspace__slug="willow", participant__handle="vibe")
 thread = Thread.objects.get(title="What it learned")
 review_session(agent=vibe.participant, access=visible_to(vibe), thread_id=thread.pk,
                client=agent_client(vibe.participant))
