@@ -9,7 +9,7 @@ import re
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -298,7 +298,8 @@ def find_why(one: Stranger, scene: Scene) -> None:
     expect(sources).to_contain_text("after the first frost.")
 
 
-TWELVE: dict[str, Callable[[Stranger, Scene], None]] = {
+Task = Callable[[Stranger, Scene], None]
+TWELVE: dict[str, Task] = {
     "Read an answer's source": read_a_source,
     "Stop an agent": stop_an_agent,
     "Find what was decided in March": find_what_was_decided,
@@ -433,7 +434,10 @@ def test_a_stranger_does_twelve_things_in_four_clicks_each(
     phone = people.page(
         storage_state=ilse.context.storage_state(), viewport={"width": 360, "height": 740}, has_touch=True
     )
-    beside = {stop_an_agent: newcomers_scene.vibe_writing, allow_a_command: newcomers_scene.finch_asking}
+    beside: dict[Task, Callable[[], AbstractContextManager[None]]] = {
+        stop_an_agent: newcomers_scene.vibe_writing,
+        allow_a_command: newcomers_scene.finch_asking,
+    }
     for name, task in TWELVE.items():
         is_on_phone = task is answer_on_a_phone
         one = Stranger(phone if is_on_phone else ilse, is_on_phone=is_on_phone)
