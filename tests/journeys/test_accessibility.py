@@ -5,7 +5,6 @@ import re
 from contextlib import nullcontext
 from typing import Literal
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.journeys.axe import WHOLE, scrolls_sideways, violations
