@@ -31,8 +31,8 @@ instructions changed checkpoint evidence next_action open_issues prompt subject 
 OF_MACHINES = ("ToolCall", "McpTool", "MemoryPlugin", "Heartbeat", "StoredFile", "LoadedSkill", "Snippet", "McpServer")
 """Tables whose names no person gave, or in letters of ASCII alone."""
 SIGHTS: list[tuple[Literal["light", "dark"], int]] = [("light", 1280), ("dark", 360)]
-HEBREW = "שלום עולם "
-FLOWERS = "🌱" * 68
+BEFORE, BEHIND = "שלום ", " עולם"
+FLOWERS = "🌱" * 60
 """With the rest, as many as a name may have."""
 WRONG_WAY = """(code) => {
   const places = new Set();
@@ -43,19 +43,19 @@ WRONG_WAY = """(code) => {
     const start = data.search(/[\\u0590-\\u05ff]/);
     if (start < 0 || parent.closest(code)) continue;
     const hasOwn = getComputedStyle(parent).unicodeBidi === "plaintext";
-    const isMixed = !parent.closest("[dir]") && /\\p{L}/u.test(data.slice(0, start));
+    const isMixed = !parent.closest("[dir]") && /\\p{L}/u.test(data.slice(0, start) + data.replace(/^.*[\\u0590-\\u05ff]/s, ""));
     if (!hasOwn || isMixed) places.add(`${open(parent.parentElement)} ${open(parent)}${data.trim().slice(0, 60)}`);
   }
   return [...places];
 }"""
 CODE = "script, style, title, pre, code, math, option, .visually-hidden"
 """Words among code have its direction, those that are heard or that the browser itself shows have none."""
-SENTENCES = ".quote-where, .effective, .first-steps, #versions-title"
-"""Sentences that services word, for the API or another page, too: the name ends them, or a quotation mark does."""
+SENTENCES = ".quote-where, .effective, .first-steps, .run-words, #run-title, #versions-title"
+"""Sentences that services word, for the API or another page, too, names included."""
 
 
 def write_in_hebrew() -> None:
-    """Puts Hebrew before whatever people wrote, and flowers behind their names."""
+    """Puts Hebrew around whatever people wrote, and flowers into their names."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SET LOCAL session_replication_role = replica"
@@ -74,8 +74,9 @@ def write_column(cursor: Any, field: models.Field[Any, Any], behind: str) -> Non
     if str(field) == "chat.Attachment.content":
         return  # its size is kept beside it
     where = "TRUE" if field.name in ("description", "instructions") else f"\"{column}\" <> ''"
-    words = f'left(%s || "{column}" || %s, {field.max_length or 20_000})'
-    cursor.execute(f'UPDATE "{table}" SET "{column}" = {words} WHERE {where}', [HEBREW, behind])
+    room = (field.max_length or 20_000) - len(BEFORE + behind + BEHIND)
+    words = f'%s || left("{column}", {room}) || %s'
+    cursor.execute(f'UPDATE "{table}" SET "{column}" = {words} WHERE {where}', [BEFORE, behind + BEHIND])
 
 
 class Server(ThreadingMixIn, WSGIServer):

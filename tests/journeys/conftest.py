@@ -149,7 +149,10 @@ class People:
         self._allowed += words
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        cut = (
+            "net::ERR_" in message.text
+        )  # the line, as the journey alone can: by a route, offline, or a stopped server
+        if message.type in ("error", "warning") and not cut:
             self.complaints.append(f"{message.type}: {message.text} {message.location['url']}")
 
     @property
