@@ -84,7 +84,7 @@ docs: setup-test
 	@echo "Open site/index.html, or with search: $(IN) -m http.server --directory site 8001"
 
 screenshots: browser
-	OPENVIBE_SCREENSHOTS=1 $(IN) -m pytest -n 0 tests/journeys/test_screenshots.py
+	OPENVIBE_SCREENSHOTS=1 $(IN) -m pytest -n 0 tests/journeys/test_screenshots.py tests/journeys/test_screens.py
 
 # ROOM=search: the tests of that room alone, whichever folders and files have its name; ROOM=changed: of the rooms that
 # differ from the branch one began at (BASE, else main).

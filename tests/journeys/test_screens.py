@@ -5,6 +5,7 @@ compared. `make screenshots` takes both anew."""
 
 import io
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -100,6 +101,15 @@ def look_at(page: Page, screen: Screen, roofs: Roofs) -> Iterator[tuple[str, str
             kept[width] = in_both_themes(themes["light"], themes["dark"])
     if IS_TAKING:
         write_kept(screen, kept)
+
+
+def test_every_screen_is_kept_and_shown() -> None:
+    pictures = {f"{screen.name}-{width}-{theme}.webp" for screen in SCREENS for width in SIZES for theme in THEMES}
+    structures = {f"{screen.name}.txt" for screen in SCREENS}
+    assert {file.name for file in FOLDER.iterdir() if file.is_file()} == pictures | structures
+    page = (FOLDER.parents[1] / "screens.md").read_text()
+    links = {f"{place}.webp" for screen in SCREENS for place in (f"before/{screen.name}", f"{screen.name}-1280-light")}
+    assert set(re.findall(r"\(images/screens/([^)]+)\)", page)) == links
 
 
 SAMPLE = """<style>
