@@ -43,14 +43,15 @@ WRONG_WAY = """(code) => {
     const start = data.search(/[\\u0590-\\u05ff]/);
     if (start < 0 || parent.closest(code)) continue;
     const hasOwn = getComputedStyle(parent).unicodeBidi === "plaintext";
-    const isMixed = !parent.closest("[dir]") && /\\p{L}/u.test(data.slice(0, start) + data.replace(/^.*[\\u0590-\\u05ff]/s, ""));
+    const ours = data.slice(0, start) + data.replace(/^.*[\\u0590-\\u05ff]/s, "");
+    const isMixed = /\\p{L}/u.test(ours) && !parent.closest("[dir]");
     if (!hasOwn || isMixed) places.add(`${open(parent.parentElement)} ${open(parent)}${data.trim().slice(0, 60)}`);
   }
   return [...places];
 }"""
 CODE = "script, style, title, pre, code, math, option, .visually-hidden"
 """Words among code have its direction, those that are heard or that the browser itself shows have none."""
-SENTENCES = ".quote-where, .effective, .first-steps, .run-words, #run-title, #versions-title"
+SENTENCES = ".quote-where, .effective, .first-steps, .run-words, .waiting-words, #run-title, #versions-title"
 """Sentences that services word, for the API or another page, too, names included."""
 
 

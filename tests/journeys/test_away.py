@@ -132,7 +132,6 @@ def test_back_leads_to_where_one_was_until_one_signs_out(people: People, install
             back(page)
         expect(page.locator("body")).to_contain_text(re.compile("Sign in|You are signed out|^$"))
         assert "seeds" not in page.content().lower()
-    people.complaints.clear()
 
 
 def test_without_scripts_nothing_is_shown_after_a_sign_out_either(
