@@ -147,8 +147,8 @@ def ask(url: str) -> None:
     members = workspace.members.select_related("participant")
     people = {member.participant.handle: member_access(member) for member in members}
     valve = Thread.objects.get(workspace=workspace, title=VALVE)
-    linked = f"{WATERING[1][1]} {url}/w/{SLUG}/t/{valve.pk}/"
-    lines = (WATERING[0], (WATERING[1][0], linked), *WATERING[2:])
+    (who, words), *others = WATERING
+    lines = ((who, f"{words} {url}/w/{SLUG}/t/{valve.pk}/"), *others)
     channel = Channel.objects.get(workspace=workspace, name="harbour-roof")
     thread, messages = _say(channel, people, "Watering in July", lines)
     add_reaction(message=messages[2], by=people["ana"], emoji="❤")
@@ -170,8 +170,7 @@ def wait_for_leave() -> None:
 
 
 def _make_workspace() -> Member:
-    names = {"WORKSPACE_SLUG": SLUG, "WORKSPACE_NAME": "Roof gardens", "OWNER_EMAIL": "ana@roofs.example"}
-    with patch.multiple(demo, **names):
+    with patch.multiple(demo, WORKSPACE_SLUG=SLUG, WORKSPACE_NAME="Roof gardens", OWNER_EMAIL="ana@roofs.example"):
         owner = demo.create_demo_workspace(password="roofs have a password")
     steered = Endpoint.objects.get(workspace__slug="willow", name="Steered")
     steered.pk, steered.workspace = None, owner.workspace

@@ -28,6 +28,7 @@ NODE = re.compile(
     r"""^(?P<indent> *)- '?(?P<role>[a-z]+)(?: "(?P<name>(?:[^"\\]|\\.)*)"| /(?P<pattern>.*?)/)?(?P<rest>.*)$"""
 )
 BOX = re.compile(r"\[box=(-?\d+),(-?\d+),(\d+),(\d+)\]")
+LASTED = re.compile(r"\b\d+(?:\.\d+)? (s|ms|min|d)\b")
 CLOCK = re.compile(r"\b\d{1,2}:\d\d\b")
 DAY = re.compile(r"\b(?:\w+day, )?\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w*(?: \d{4})?\b")
 
@@ -183,7 +184,7 @@ def _parts(lines: Sequence[str], colours: dict[str, Any], folded: frozenset[str]
 def _stable(name: str) -> str:
     """The name without what differs from day to day."""
     plain = name.replace('\\"', "'").replace(" | ", " ")
-    return CLOCK.sub("00:00", DAY.sub("a day", plain))[:MOST_CHARACTERS].strip()
+    return LASTED.sub(r"0 \1", CLOCK.sub("00:00", DAY.sub("a day", plain)))[:MOST_CHARACTERS].strip()
 
 
 def in_both_themes(light: Sequence[Part], dark: Sequence[Part]) -> list[Part]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Page, expect
 
@@ -66,8 +67,12 @@ SCREENS = (
 )
 
 
-def test_every_screen_is_as_it_was_kept(people: People, installation: Installation) -> None:
-    roofs = planted(installation)
+@pytest.fixture(scope="module")
+def roofs(installation: Installation) -> Roofs:
+    return planted(installation)
+
+
+def test_every_screen_is_as_it_was_kept(people: People, installation: Installation, roofs: Roofs) -> None:
     page = people.page(reduced_motion="reduce")
     page.context.add_cookies([{"name": "sessionid", "value": roofs.session, "url": installation.url}])
     problems: dict[str, list[str]] = {}
