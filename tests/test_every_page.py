@@ -33,7 +33,7 @@ OF_MACHINES = ("ToolCall", "McpTool", "MemoryPlugin", "Heartbeat", "StoredFile",
 SIGHTS: list[tuple[Literal["light", "dark"], int]] = [("light", 1280), ("dark", 360)]
 BEFORE, BEHIND = "שלום ", " עולם"
 FLOWERS = "🌱" * 60
-"""As many as a name may have, with the rest."""
+"""Emoji enough to make a name as long as one may be."""
 WRONG_WAY = """(code) => {
   const places = new Set();
   const open = (one) => one.cloneNode(false).outerHTML.replace(/<\\/.*/, "").slice(0, 90);
@@ -91,7 +91,7 @@ class Quiet(WSGIRequestHandler):
 
 @contextmanager
 def served() -> Iterator[str]:
-    """Serves this process, with what the test's own transaction holds, at an address of its own; one request at a time."""
+    """Serves this process, with what the test's own transaction holds at an address of its own."""
     django, shared, turn = ClientHandler(enforce_csrf_checks=True), connections["default"], Lock()
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

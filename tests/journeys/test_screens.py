@@ -84,8 +84,8 @@ def test_every_screen_is_as_it_was_kept(people: People, installation: Installati
 
 
 def look_at(page: Page, screen: Screen, roofs: Roofs) -> Iterator[tuple[str, str]]:
-    """Yields the width and theme at which something is wrong with the screen, and what. With IS_TAKING that is what collides, and
-    all else is kept."""
+    """Yields the width and theme at which something is wrong with the screen, and what. With IS_TAKING that is what
+    collides, and all else is kept."""
     page.goto(f"/w/{SLUG}/{screen.address.format(**vars(roofs))}")
     expect(page.locator(screen.ready).first).to_be_visible()
     kept = {} if IS_TAKING else read_kept(screen)
