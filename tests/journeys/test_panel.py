@@ -16,6 +16,12 @@ from tests.journeys.test_late_answers import TELL, WIDE, asked_thread, thread_of
 from tests.operations.processes import wait_until
 
 
+@pytest.fixture(autouse=True)
+def refusals(people: People) -> None:
+    """Most of these journeys have the server refuse something, or the page give up waiting."""
+    people.allow("status of ", "htmx:")
+
+
 def opened_dive(people: People, title: str) -> tuple[Page, Locator, Locator]:
     """Ana's page, the panel with a dive that was answered, and its composer."""
     ana = people.ana(viewport=WIDE)

@@ -73,7 +73,7 @@ def test_a_code_is_shown_to_its_maker_alone(ana: Member, dora: Member) -> None:
     update_member_role(member=dora, role="admin", by=access(ana))
     connect(ana)
     page = page_of(dora)
-    assert "Ana made a code" in page
+    assert "<bdi>Ana</bdi> made a code" in page
     assert JoinCode.objects.get().code not in page
 
 
@@ -114,7 +114,7 @@ def test_only_owners_and_admins(ana: Member, dora: Member, vibe: Agent) -> None:
 
 def test_agents_that_no_program_can_join_as(ana: Member, vibe: Agent) -> None:
     address = f"/w/{ana.workspace.slug}/agents/vibe/connect/"
-    assert "OpenVibe answers for Vibe" in page_of(ana, "vibe")
+    assert "OpenVibe answers for <bdi>Vibe</bdi>" in page_of(ana, "vibe")
     assert signed_in(ana).post(address, {"known": "claude"}).status_code == 409
     Agent.objects.update(answers_itself=True)
     assert "A fresh code" in page_of(ana, "vibe")

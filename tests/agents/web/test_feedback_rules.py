@@ -109,8 +109,8 @@ def test_each_piece_of_feedback_names_the_answer_it_is_about(
     with django_assert_num_queries(len(queries)):
         page = " ".join(client.get(address(feedback)).content.decode().split())
     assert [link for link in links if page.count(link) != 1] == []
-    assert "Vibe’s answer “In March, when the buds swell when the buds" in page
-    assert "…”</a>" in page
+    assert "<bdi>Vibe</bdi>’s answer “<bdi>In March, when the buds swell when the buds" in page
+    assert "…</bdi>”</a>" in page
 
 
 def test_what_cannot_be_saved_is_said_and_the_rule_stays(ana: Member, feedback: Episode, vibe: Agent) -> None:

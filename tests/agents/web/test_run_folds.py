@@ -66,7 +66,7 @@ def test_folds_are_loaded_when_opened_and_are_pages_of_their_own(ana: Member, ru
     assert "checkpoint" in steps
     for what in ("thoughts/", "steps/"):
         whole = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/{what}").content.decode()
-        assert "<h1>Run of Vibe</h1>" in whole
+        assert "<h1>Run of <bdi>Vibe</bdi></h1>" in whole
 
 
 def test_who_does_not_see_the_reply_sees_no_thought(ana: Member, run: Run) -> None:

@@ -117,7 +117,7 @@ def test_a_schedule_says_that_whoever_set_it_has_left(
     page = f"/w/{ana.workspace.slug}/agents/sage/schedules/"
     Member.objects.filter(pk=dora.pk).update(role="admin")
     enter(dora).post(page, fields(thread))
-    assert f"Set by {dora.participant.name}" in enter(ana).get(page).content.decode()
+    assert f"Set by <bdi>{dora.participant.name}</bdi>" in enter(ana).get(page).content.decode()
     Member.objects.filter(pk=dora.pk).update(role="member")
     shown = " ".join(enter(ana).get(page).content.decode().split())
     assert "who set it, is no owner or admin any more. It goes on" in shown

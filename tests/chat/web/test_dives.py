@@ -173,11 +173,11 @@ def test_the_message_it_started_from_says_so(
 ) -> None:
     browser = signed_in(ana)
     page = browser.get(f"{home}t/{thread.pk}/").content.decode()
-    assert "Dive with Vibe · active" in page
+    assert "Dive with <bdi>Vibe</bdi> · active" in page
     assert re.search(r'class="dive-count">1<', page)
     browser.post(f"{address}discard/")
     page = browser.get(f"{home}t/{thread.pk}/").content.decode()
-    assert "Dive with Vibe · discarded" in page
+    assert "Dive with <bdi>Vibe</bdi> · discarded" in page
     assert "dive-count" not in page
 
 

@@ -185,7 +185,7 @@ def test_the_operators_are_told_where_nothing_is_found_yet(ana: Member, thread: 
 def test_an_excerpt_begins_and_ends_between_words(ana: Member, thread: Thread) -> None:
     say(thread, ana, f"{'before ' * 30}roses {'thereafter ' * 40}")
     html = page(ana, q="roses thereafter")
-    (text,) = re.findall(r'class="hit-text">(.*?)</span>', html)
+    (text,) = re.findall(r'class="hit-text" dir="auto">(.*?)</span>', html)
     words = set(re.sub(r"</?mark>|…", "", text).split())
     assert words == {"before", "roses", "thereafter"}
 

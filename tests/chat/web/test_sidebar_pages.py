@@ -62,7 +62,7 @@ def test_unread_first_or_by_name(ana: Member, dora: Member, home: str, signed_in
 
     def order() -> list[str]:
         return re.findall(
-            r'<span class="clip">(aster|beech|cedar)</span>', browser.get(f"{home}sidebar/").content.decode()
+            r'<span class="clip" dir="auto">(aster|beech|cedar)</span>', browser.get(f"{home}sidebar/").content.decode()
         )
 
     assert order() == ["aster", "beech", "cedar"]

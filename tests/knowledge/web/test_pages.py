@@ -104,7 +104,7 @@ def test_an_entry_tells_all_there_is_about_it(ana: Member, thread: Thread) -> No
     page = text(client, at(ana, f"{entry.pk}/"))
     for said in (
         "Pro costs $89.",
-        "message in Pruning",
+        "message in <bdi>Pruning</bdi>",
         "Ana",
         "The board lowered it",
         "<del>",
@@ -117,7 +117,7 @@ def test_an_entry_tells_all_there_is_about_it(ana: Member, thread: Thread) -> No
     fragment = text(client, at(ana, f"{entry.pk}/"), headers=PANEL)
     assert "<html" not in fragment
     assert "data-panel-close" in fragment
-    assert "Pinned as Pricing" in text(client, f"/w/{ana.workspace.slug}/t/{thread.pk}/")
+    assert "Pinned as <bdi>Pricing</bdi>" in text(client, f"/w/{ana.workspace.slug}/t/{thread.pk}/")
 
 
 def test_what_is_not_for_the_reader_does_not_exist(ana: Member, dora: Member, ben: Member, cleo: Member) -> None:

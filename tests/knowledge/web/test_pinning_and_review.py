@@ -36,7 +36,7 @@ def test_pinning_a_result_takes_two_requests(ana: Member, thread: Thread) -> Non
     assert "Starter costs" in response.content.decode()
     entry = Entry.objects.get(source="result")
     assert entry.source_message == message
-    assert "Pinned as Starter costs" in text(client, f"/w/{ana.workspace.slug}/t/{thread.pk}/")
+    assert "Pinned as <bdi>Starter costs</bdi>" in text(client, f"/w/{ana.workspace.slug}/t/{thread.pk}/")
 
     second = client.post(address, filled(topic="Other", content="Typed in vain?"), headers=PANEL).content.decode()
     assert f"knowledge/{entry.pk}/" in second
@@ -48,9 +48,9 @@ def test_pinning_a_result_takes_two_requests(ana: Member, thread: Thread) -> Non
 def test_what_an_agent_suggested_is_no_pin_until_somebody_accepts_it(ana: Member, vibe: Agent, thread: Thread) -> None:
     entry = make_suggestion(vibe, source_message=say(thread, ana, "Prune in March, I think."))
     client, address = signed_in(ana), f"/w/{ana.workspace.slug}/t/{thread.pk}/"
-    assert f"Proposed as {entry.topic}" in text(client, address)
+    assert f"Proposed as <bdi>{entry.topic}</bdi>" in text(client, address)
     accept_entry(entry=entry, by=access(ana))
-    assert f"Pinned as {entry.topic}" in text(client, address)
+    assert f"Pinned as <bdi>{entry.topic}</bdi>" in text(client, address)
 
 
 def test_what_is_private_begins_restricted_and_says_so(ana: Member, dora: Member, ben: Member) -> None:

@@ -121,7 +121,7 @@ def test_versions_say_who_and_when_and_are_restored(ana: Member, own: ContextBlo
         "team", "Second words.", max_tokens=99
     )
     page = page_of(ana, "blocks/team/")
-    assert all(words in page for words in ("First words.", "Second words.", "Ana", "Vibe in a conversation"))
+    assert all(words in page for words in ("First words.", "Second words.", "Ana", "<bdi>Vibe</bdi> in a conversation"))
     block = Block.objects.get()
     send(ana, "blocks/team/", do="restore", number="1", seen=f"{block.pk}.2")
     block.refresh_from_db()

@@ -41,7 +41,16 @@ def test_page_and_panel_show_all_there_is(headers: dict[str, str], ana: Member, 
 
     for kind in WorkItem.Kind.values:
         assert f"This is a {kind} &lt;b&gt;" in page
-    for said in ("Vibe asks", "Order mulch", "Bare beds", "Grant", "Deny", "Beds dug", "Drain the fifth", "handoffs/"):
+    for said in (
+        "<bdi>Vibe</bdi> asks",
+        "Order mulch",
+        "Bare beds",
+        "Grant",
+        "Deny",
+        "Beds dug",
+        "Drain the fifth",
+        "handoffs/",
+    ):
         assert said in page
     assert ("<html" in page) is (not headers)
     assert "style=" not in page
@@ -134,7 +143,7 @@ def test_a_decision_says_who_made_it(
     address = row_at(thread, "approvals", approval.pk)
     page = signed_in(dora).post(address, {"granted": granted, "note": "Bark only"}, headers=PANEL).content.decode()
     assert word in page
-    assert "Dora, " in page
+    assert "<bdi>Dora</bdi>, " in page
     assert "Bark only" in page
     assert Approval.objects.get().state == state
     second_response = signed_in(ana).post(address, {"granted": "yes"}, headers=PANEL)
