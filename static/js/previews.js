@@ -28,7 +28,7 @@ function show(link, html) {
   const block = link.closest("p, li, td, blockquote, h1, h2, h3, h4, h5, h6") ?? link;
   block.insertAdjacentHTML("beforeend", html);
   const title = block.lastElementChild.querySelector("b");
-  if (title.textContent === link.textContent) title.remove();  // a chip says it already
+  if (title?.textContent === link.textContent) title.remove();  // a chip says it already
   if (isAtEnd || isAbove) scroller.scrollTop += scroller.scrollHeight - before;
 }
 
