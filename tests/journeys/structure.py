@@ -201,22 +201,23 @@ def _common(light: str, dark: str) -> str:
 
 def differences(kept: Sequence[Part], now: Sequence[Part]) -> list[str]:
     """What a reader would see that is not as it was, in words."""
-    found: list[str] = []
+    moved: list[str] = []
+    lost: list[str] = []
     gone: list[Part] = []
     new: list[Part] = []
     matcher = SequenceMatcher(a=[part.key for part in kept], b=[part.key for part in now], autojunk=False)
     for what, first, last, new_first, new_last in matcher.get_opcodes():
         if what == "equal":
             for before, after in zip(kept[first:last], now[new_first:new_last], strict=True):
-                found += _changes(before, after)
+                moved += _changes(before, after)
         gone += kept[first:last] if what != "equal" else []
         new += now[new_first:new_last] if what != "equal" else []
     for part in gone:
         twin = next((one for one in new if (one.role, one.name) == (part.role, part.name)), None)
         if twin is not None:
             new.remove(twin)
-        found.append(f"{part} stands elsewhere on the page" if twin else f"{part} is gone")
-    return [*found, *(f"{part} is new" for part in new)]
+        lost.append(f"{part} stands elsewhere on the page" if twin else f"{part} is gone")
+    return [*lost, *(f"{part} is new" for part in new), *moved]
 
 
 def _changes(before: Part, after: Part) -> Iterator[str]:

@@ -56,7 +56,7 @@ SCREENS = (
     Screen("viewer", "{watering}?panel={context}", "#panel h1", top=".message.by-agent", folded=(SIDEBAR, FEED)),
     Screen("inbox", "", folded=()),
     Screen("channel", "{channel}"),
-    Screen("search", "search/?q=valve", "#main mark"),
+    Screen("search", "search/?q=valve&order=newest", "#main mark"),
     Screen("knowledge", "knowledge/"),
     Screen("entry", "{entry}"),
     Screen("memory", "{greenhouse}memory/"),
