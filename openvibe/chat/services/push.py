@@ -88,8 +88,8 @@ def subscribe_browser(
 
 
 def _begin_positions(user: User) -> None:
-    """From here on it is decided who is sent a push, in workspaces where nobody wanted any: the next turn would begin
-    behind what is posted until then."""
+    """Notes where events begin of which it is decided who is sent a push, in workspaces where nobody wanted any: the
+    next turn would begin behind what is posted until then."""
     for workspace_id in user.memberships.filter(removed_at=None).values_list("workspace_id", flat=True):
         position = PushPosition(workspace_id=workspace_id, position=newest_position(workspace_id))
         PushPosition.objects.bulk_create([position], ignore_conflicts=True)
