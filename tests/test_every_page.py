@@ -33,7 +33,7 @@ OF_MACHINES = ("ToolCall", "McpTool", "MemoryPlugin", "Heartbeat", "StoredFile",
 SIGHTS: list[tuple[Literal["light", "dark"], int]] = [("light", 1280), ("dark", 360)]
 BEFORE, BEHIND = "שלום ", " עולם"
 FLOWERS = "🌱" * 60
-"""Emoji enough to make a name as long as one may be."""
+"""Flowers that make a name with the rest as long as one may be."""
 WRONG_WAY = """(code) => {
   const places = new Set();
   const open = (one) => one.cloneNode(false).outerHTML.replace(/<\\/.*/, "").slice(0, 90);
@@ -91,7 +91,7 @@ class Quiet(WSGIRequestHandler):
 
 @contextmanager
 def served() -> Iterator[str]:
-    """Serves this process, with what the test's own transaction holds at an address of its own."""
+    """The address at which this process answers from the test's own transaction, one request at a time."""
     django, shared, turn = ClientHandler(enforce_csrf_checks=True), connections["default"], Lock()
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -125,7 +125,7 @@ opened here, or is in a journey."""
 
 
 def pages_of(world: World) -> Iterator[tuple[str, str]]:
-    """Yields name and address of every page: what takes posts alone, leads on, or is a file or a stream is none."""
+    """The name and address of every page: what takes posts alone, leads on, or is a file or a stream is none."""
     for name, path in named_paths(get_resolver().url_patterns):
         url = address(name, path, world)
         if path.startswith(("/api/", "/v1", "/.well-known/", "/client")) or path.endswith("/events/"):

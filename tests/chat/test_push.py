@@ -65,7 +65,6 @@ def subscribe(member: Member, service: PushService, name: str = "desk", **option
     browser, session_key = TestBrowser.new(), str(signed_in(member).session.session_key)
     new = NewSubscription(service.address(name), browser.p256dh, browser.auth_text, "Firefox on Linux")
     subscribe_browser(new, user=member.user, by=access(member), session_key=session_key, **options)
-    write_deliveries()  # from here on
     return browser
 
 

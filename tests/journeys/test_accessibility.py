@@ -63,7 +63,7 @@ def test_no_violation_in_an_answer_and_what_opens_from_it(people: People, instal
 
 
 def tabs(page: Page) -> list[str]:
-    """The addresses of the tabs of a viewer."""
+    """The addresses to which the tabs of a viewer lead."""
     return [str(one.get_attribute("href")) for one in page.locator(".tabs a").all()]
 
 

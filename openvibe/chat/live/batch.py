@@ -209,11 +209,6 @@ def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> Ev
     return make_batch(workspace_id, event_rows, after=after) if event_rows else EventBatch(workspace_id, after)
 
 
-def newest_position(workspace_id: int) -> int:
-    """The position of the workspace's last event; 0 without any."""
-    return Event.objects.filter(workspace_id=workspace_id).aggregate(newest=Max("position"))["newest"] or 0
-
-
 def position_before_news(workspace_id: int, *, after: int) -> int:
     """The position ahead of the first event after `after` that is news still, for whoever did not follow meanwhile; the
     last event's where none is."""

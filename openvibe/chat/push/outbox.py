@@ -10,7 +10,8 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from openvibe.chat.live.batch import EventBatch, newest_position, position_before_news, read_batch
+from openvibe.base.events import newest_position
+from openvibe.chat.live.batch import EventBatch, position_before_news, read_batch
 from openvibe.chat.live.viewers import Viewer, is_notified, refresh_viewers
 from openvibe.chat.models import PushDelivery, PushPosition, PushSubscription
 

@@ -8,8 +8,16 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from openvibe.base.events import newest_position
 from openvibe.base.problems import Conflict, Problem
-from openvibe.chat.models import MAX_PUSH_ENDPOINT, MAX_PUSH_SUBSCRIPTIONS, PushDelivery, PushKey, PushSubscription
+from openvibe.chat.models import (
+    MAX_PUSH_ENDPOINT,
+    MAX_PUSH_SUBSCRIPTIONS,
+    PushDelivery,
+    PushKey,
+    PushPosition,
+    PushSubscription,
+)
 from openvibe.chat.services.notifications import check_is_person
 from openvibe.engines.database.fields import UnreadableSecret
 from openvibe.engines.network.ssrf_guard import AddressRefused, check_url
@@ -75,7 +83,16 @@ def subscribe_browser(
         row.shows_private = shows_private
     row.resumes_at, row.failing_since = timezone.now(), None
     row.save()
+    _begin_positions(user)
     return row
+
+
+def _begin_positions(user: User) -> None:
+    """Notes where events begin of which it is decided who is sent a push, in workspaces where nobody wanted any: the
+    next turn would begin behind what is posted until then."""
+    for workspace_id in user.memberships.filter(removed_at=None).values_list("workspace_id", flat=True):
+        position = PushPosition(workspace_id=workspace_id, position=newest_position(workspace_id))
+        PushPosition.objects.bulk_create([position], ignore_conflicts=True)
 
 
 def unsubscribe_browser(*, user: User, endpoint: str = "", pk: int | None = None) -> bool:
