@@ -28,7 +28,7 @@ SIZES = {1440: 900, 1280: 800, 900: 800, 360: 740}
 
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 ACCEPT = "If that is meant: `make screenshots`, look at the pictures that changed, and commit them with the page."
-COLOURS = 64
+COLOURS = 128
 MOST_TOLD = 40
 SCROLL_TO_TOP = """top => {
   for (const part of document.querySelectorAll("*")) if (part.scrollTop) part.scrollTop = 0;
