@@ -42,7 +42,7 @@ WRONG_WAY = """(code) => {
     const { parentElement: parent, data } = words.currentNode;
     const start = data.search(/[\\u0590-\\u05ff]/);
     if (start < 0 || parent.closest(code)) continue;
-    const hasOwn = getComputedStyle(parent).unicodeBidi === "plaintext";
+    const hasOwn = parent.matches("[dir]") || getComputedStyle(parent).unicodeBidi === "plaintext";
     const ours = data.slice(0, start) + data.replace(/^.*[\\u0590-\\u05ff]/s, "");
     const isMixed = /\\p{L}/u.test(ours) && !parent.closest("[dir]");
     if (!hasOwn || isMixed) places.add(`${open(parent.parentElement)} ${open(parent)}${data.trim().slice(0, 60)}`);

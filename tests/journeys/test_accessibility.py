@@ -170,7 +170,7 @@ def test_memory_and_work_by_keyboard(people: People, scene: Scene) -> None:
 
 
 def test_by_keyboard_alone(people: People, installation: Installation) -> None:
-    people.allow("status of 422")  # two forms are sent with errors
+    people.allow("status of 422", "status of 409")  # two forms are sent with errors
     installation.model.says("By keyboard.")
     page = people.ana()
     start_thread(page, "Keyboard", "Hello.")
