@@ -45,7 +45,7 @@ CHANNELS = (
     ("plants", ""),
 )
 Line = tuple[str, str]
-"""A line of talk: who says it, and what."""
+"""A handle, and what is said under it."""
 
 WATERING: Sequence[Line] = (
     ("sofia", "The Harbour roof takes 140 litres a day in July, and Mill Street 90."),

@@ -61,7 +61,7 @@ READ_COLOURS = """() => {
   }
   return colours;
 }"""
-"""Gives what the palette calls the colours of text and ground, for the box of each control, heading and block."""
+"""The names that the palette has for the colours of text and ground, by the box of each control, heading and block."""
 
 READ_COLLISIONS = """() => {
   const CONTROLS = "a[href], button, summary, input:not([type=hidden]), select, textarea";

@@ -84,8 +84,8 @@ def test_every_screen_is_as_it_was_kept(people: People, installation: Installati
 
 
 def look_at(page: Page, screen: Screen, roofs: Roofs) -> Iterator[tuple[str, str]]:
-    """Yields the width and theme at which something is wrong with the screen, and what. With IS_TAKING that is what
-    collides, and all else is kept."""
+    """The widths and themes at which something is wrong with the screen, each with what it is. With IS_TAKING that is
+    what collides, and all else is kept."""
     page.goto(f"/w/{SLUG}/{screen.address.format(**vars(roofs))}")
     expect(page.locator(screen.ready).first).to_be_visible()
     kept = {} if IS_TAKING else read_kept(screen)
@@ -163,8 +163,13 @@ def read_kept(screen: Screen) -> dict[int, list[Part]]:
 
 
 def write_kept(screen: Screen, kept: dict[int, list[Part]]) -> None:
+    """Writes the structure of the screen, where it is not what is kept already."""
+    file = FOLDER / f"{screen.name}.txt"
+    before = read_kept(screen) if file.exists() else {}
+    if before.keys() == kept.keys() and not any(differences(before[width], kept[width]) for width in kept):
+        return
     sections = ("\n".join([f"{width} px", *(part.line() for part in parts)]) for width, parts in kept.items())
-    (FOLDER / f"{screen.name}.txt").write_text("\n\n".join(sections) + "\n")
+    file.write_text("\n\n".join(sections) + "\n")
 
 
 def write_picture(file: Path, png: bytes) -> None:
