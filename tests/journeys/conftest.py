@@ -121,6 +121,11 @@ print(client.cookies["sessionid"].value)
 """
 
 
+REQUEST_ENDED = ("net::ERR_", "htmx:sendAbort")
+"""What browser and htmx say of a request that the journey itself ends: by a route, offline, with a stopped server, or by
+closing what asked."""
+
+
 class People:
     """Signed-in browsers, each with a person of their own. Nobody's page may leave the machine, nor log an error or a
     warning that the journey did not allow."""
@@ -149,10 +154,7 @@ class People:
         self._allowed += words
 
     def _hear(self, message: ConsoleMessage) -> None:
-        cut = (
-            "net::ERR_" in message.text
-        )  # the line, as the journey alone can: by a route, offline, or a stopped server
-        if message.type in ("error", "warning") and not cut:
+        if message.type in ("error", "warning") and not any(words in message.text for words in REQUEST_ENDED):
             self.complaints.append(f"{message.type}: {message.text} {message.location['url']}")
 
     @property
