@@ -91,7 +91,6 @@ def test_no_violation_in_what_opens_over_a_page(people: People, installation: In
     page.locator("#composer-body").fill("@vi")
     expect(page.get_by_role("listbox")).to_be_visible()
     look(page, SIGHTS[0], "whom one may mention")
-    people.allow("net::ERR_FAILED", "status of 409")
     page.route(page.url.partition("#")[0], lambda route: route.abort() if route.request.method == "POST" else None)
     page.keyboard.press("Escape")
     say(page, "Not to be sent.")
@@ -170,7 +169,6 @@ def test_memory_and_work_by_keyboard(people: People, scene: Scene) -> None:
 
 
 def test_by_keyboard_alone(people: People, installation: Installation) -> None:
-    people.allow("status of 422", "status of 409")  # two forms are sent with errors
     installation.model.says("By keyboard.")
     page = people.ana()
     start_thread(page, "Keyboard", "Hello.")

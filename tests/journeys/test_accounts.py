@@ -17,7 +17,6 @@ emit("members_changed", workspace_id=Workspace.objects.get(slug="willow").pk)
 
 
 def test_nothing_stays_on_the_screen_when_the_session_ends(people: People, installation: Installation) -> None:
-    people.allow("status of 401")
     ana, phone, title = people.ana(), people.page(), "What Ruth may read"
     page = invited(people, ana, "Ruth")
     sign_in(phone, "ruth@example.org", PASSWORD)

@@ -98,7 +98,6 @@ def test_who_is_typing_is_shown_to_the_others_and_ends_by_itself(people: People)
 
 
 def test_back_leads_to_where_one_was_until_one_signs_out(people: People, installation: Installation) -> None:
-    people.allow("status of 401")
     page = people.member("Quin")
     live(page, "/w/willow/")
     start_thread(page, "Seeds", "The secret of the seeds.")

@@ -284,7 +284,6 @@ def thread_with_a_reply(people: People, title: str) -> str:
 
 
 def test_a_panel_closed_before_its_answer_came_stays_closed(people: People, installation: Installation) -> None:
-    people.allow("htmx:afterRequest")
     thread, ana = thread_with_a_reply(people, "Closed again"), people.ana()
     ana.goto(thread)
     expect(ana.locator('body[data-live="on"]')).to_be_attached()
@@ -398,7 +397,6 @@ GIVE_FILE = """(place, kind) => {
 
 
 def test_a_file_is_attached_read_on_and_saved(people: People, installation: Installation) -> None:
-    people.allow("status of 400")
     rows = "\n".join(f"Day {n}: {n % 13} litres" for n in range(5_000))
     model, ana = installation.model, people.ana()
     start_thread(ana, "Watering log", "Here it comes.")
@@ -443,7 +441,6 @@ def test_a_people_only_thread_says_why_no_agent_answers(people: People, installa
 
 
 def test_a_removed_member_sees_nothing_more(people: People, installation: Installation) -> None:
-    people.allow("status of 404")
     ana = people.ana()
     cleo = people.member("Cleopatra")
     start_thread(ana, "Before the removal", "You can read this.")

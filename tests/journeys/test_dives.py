@@ -111,7 +111,6 @@ def drafted_and_published(ana: Page, panel: Locator, model: Steered) -> None:
 
 
 def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, installation: Installation) -> None:
-    people.allow("status of 400", "status of 409", "htmx:")  # a form with errors, and a second dive
     model = installation.model
     ana = people.ana()
     dora = people.member("Delia")

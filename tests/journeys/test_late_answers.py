@@ -62,12 +62,6 @@ FETCH_ANEW = """(row) => {
 }"""
 
 
-@pytest.fixture(autouse=True)
-def refusals(people: People) -> None:
-    """Most of these journeys have the server refuse something, or the page give up waiting."""
-    people.allow("status of ", "htmx:")
-
-
 def asked_thread(people: People, title: str) -> Page:
     """Ana's page of a thread with a reply, and its events."""
     ana = people.ana(viewport=WIDE)

@@ -211,7 +211,6 @@ print(client.cookies["sessionid"].value)
 def test_what_is_typed_while_the_session_ends_is_there_after_signing_in(
     people: People, installation: Installation, reader: str
 ) -> None:
-    people.allow("status of 401", "status of 404")
     page, other = people.member(f"Sina{len(reader)}"), people.member(f"Otto{len(reader)}")
     page.goto("/w/willow/")
     start_thread(page, f"Typed while {reader} is signed in", "Read it while you can.")

@@ -16,12 +16,6 @@ from tests.journeys.test_late_answers import TELL, WIDE, asked_thread, thread_of
 from tests.operations.processes import wait_until
 
 
-@pytest.fixture(autouse=True)
-def refusals(people: People) -> None:
-    """Most of these journeys have the server refuse something, or the page give up waiting."""
-    people.allow("status of ", "htmx:")
-
-
 def opened_dive(people: People, title: str) -> tuple[Page, Locator, Locator]:
     """Ana's page, the panel with a dive that was answered, and its composer."""
     ana = people.ana(viewport=WIDE)
@@ -194,7 +188,7 @@ def test_a_page_that_the_server_cannot_show_leaves_the_panel_as_it_is(people: Pe
     ana = asked_thread(people, "Broken panel")
     panel = ana.locator("#panel")
     url = memory_opened(ana)
-    ana.route("**/work/", lambda route: route.fulfill(status=500, body="broken"))
+    ana.route("**/work/", lambda route: route.fulfill(status=502, body="broken"))
     tool(ana, "Work").press("Enter")
     expect(ana.get_by_text("That did not work.")).to_be_visible()
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()

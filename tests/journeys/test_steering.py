@@ -64,7 +64,6 @@ class Sedge:
 
 
 def test_what_others_say_meanwhile_is_heard_and_the_reply_says_so(people: People, installation: Installation) -> None:
-    people.allow("status of 409", "htmx:")
     sedge, ana = Sedge(installation), people.ana()
     start_thread(ana, "Beds in spring", "@sedge which beds come first?")
     sedge.begin()

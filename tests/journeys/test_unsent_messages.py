@@ -67,12 +67,6 @@ NOTE_ORDER = """() => {
 }"""
 
 
-@pytest.fixture(autouse=True)
-def refusals(people: People) -> None:
-    """Most of these journeys have the server refuse something, or the page give up waiting."""
-    people.allow("status of ", "htmx:")
-
-
 def refuse_posts(page: Page, address: str) -> None:
     page.route(address, lambda route: route.abort() if route.request.method == "POST" else route.fallback())
 

@@ -26,7 +26,6 @@ review_session(agent=vibe.participant, access=visible_to(vibe), thread_id=thread
 
 
 def test_a_constraint_holds_and_a_person_decides(people: People, installation: Installation) -> None:
-    people.allow("status of 403")
     model = installation.model
     ana = people.ana()
     ben = people.member("Ben", role="guest")
