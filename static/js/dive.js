@@ -63,8 +63,9 @@ function arrive(event) {
   if (loads.isLoading()) loads.settled().then(() => { if (isShown(event.message)) refetch(event.message); });
   if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message); // as feed.js has it
   const stays = isAtBottom();
-  if (event.to !== undefined && !addWords(event, list())) return refetch(event.message);
-  if (event.html) {
+  if (event.to !== undefined) {
+    if (!addWords(event, list())) return refetch(event.message);
+  } else if (event.html) {
     const row = elements(event.html)[0];
     const last = rowsOf(list()).at(-1);
     const ahead = seqOf(row) - (last ? seqOf(last) : 0);
