@@ -45,10 +45,10 @@ def test_it_names_the_answers_that_were_written_with_it(
     ana: Member, feedback: Episode, answered: Run, vibe: Agent, thread: Thread
 ) -> None:
     client = signed_in(ana)
-    assert "None yet. Ask Vibe again" in text_of(client, feedback)
+    assert "None yet. Ask <bdi>Vibe</bdi> again" in text_of(client, feedback)
     (run,) = ask(thread, ana)
     page = text_of(client, feedback)
-    assert "Vibe reads it before each answer." in page
+    assert "<bdi>Vibe</bdi> reads it before each answer." in page
     assert f"/runs/{run.pk}/context/" in page
     assert f"/runs/{answered.pk}/context/" not in page, "it was given after that one"
     chip = client.get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").text
@@ -61,7 +61,7 @@ def test_it_names_the_answers_that_were_written_with_it(
         note="Dora is right",
         based_on=1,
     )
-    assert "It is a rule of Vibe’s SOUL since" in text_of(client, feedback)
+    assert "It is a rule of <bdi>Vibe</bdi>’s SOUL since" in text_of(client, feedback)
 
 
 def test_newer_feedback_takes_its_room(ana: Member, feedback: Episode, thread: Thread) -> None:
