@@ -77,7 +77,7 @@ def test_one_click_in_the_thread_adds_it(
     assert question().status == "active"
     page = shown(signed_in_ana, thread)
     assert QUESTION not in page
-    assert "Pinned as Pricing" in page
+    assert "Pinned as <bdi>Pricing</bdi>" in page
 
 
 def test_declined_is_remembered(ana: Member, dive: Dive, thread: Thread, pricing: Entry, signed_in_ana: Client) -> None:

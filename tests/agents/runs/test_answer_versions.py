@@ -126,7 +126,7 @@ def test_an_edited_question_offers_to_ask_again_until_it_was(ana: Member, vibe: 
 
     assert "Ask again" not in page_of_question()
     update_message(message=first.trigger, by=access(ana), body="@vibe when do I prune the pear tree?")
-    assert "Edited since Vibe answered." in page_of_question()
+    assert "Edited since <bdi>Vibe</bdi> answered." in page_of_question()
     url = f"/w/{ana.workspace.slug}/runs/{first.pk}/regenerate/"
     fragment = signed_in(ana).post(url, {"on_question": "1"}, headers=HTMX).content.decode()
     assert f'id="runs-{first.trigger_id}"' in fragment

@@ -171,7 +171,7 @@ def test_it_is_granted_and_denied_in_the_message_that_waits(ana: Member, waiting
     approval = asked_for(waiting)
     page = client.get(f"/w/{slug}/m/{waiting.reply_id}/", headers={"HX-Request": "true"}).content.decode()
     card = page[page.index(f'id="decision-{approval.pk}"') :]
-    assert "Vibe asks:" in card
+    assert "<bdi>Vibe</bdi> asks:" in card
     assert "Order 500 tulip bulbs" in card
     assert "They are gone by May." in card
     assert f'hx-target="#decision-{approval.pk}"' in card
@@ -193,5 +193,5 @@ def test_a_guest_reads_what_it_waits_for_without_buttons(ana: Member, waiting: R
         .get(f"/w/{waiting.workspace.slug}/m/{waiting.reply_id}/", headers={"HX-Request": "true"})
         .content.decode()
     )
-    assert "Vibe asks:" in page
+    assert "<bdi>Vibe</bdi> asks:" in page
     assert "Grant</button>" not in page

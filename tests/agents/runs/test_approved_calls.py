@@ -245,12 +245,17 @@ def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiti
     }
     place = f"/w/{ana.workspace.slug}/t/{waiting.thread_id}"
     card = client.get(f"{place}/work/").content.decode()
-    for part in ("Vibe asks", "send_letter", "&quot;to&quot;: &quot;the mill&quot;", "The mill has the seeds."):
+    for part in (
+        "<bdi>Vibe</bdi> asks",
+        "send_letter",
+        "&quot;to&quot;: &quot;the mill&quot;",
+        "The mill has the seeds.",
+    ):
         assert part in card
     page = client.get(f"{place}/").content.decode()
     card = page[page.index(f'id="decision-{waiting.approval_id}"') :]
     for part in (
-        "Vibe asks",
+        "<bdi>Vibe</bdi> asks",
         "send_letter",
         "&quot;to&quot;: &quot;the mill&quot;",
         "The mill has the seeds.",
