@@ -260,6 +260,7 @@ UNOPENED = """
 /api/v1/ /v1/ /api/v1/memory/summaries/<pk>/ /api/v1/sessions/<pk>/ /api/v1/sessions/<pk>/messages/
 /api/v1/threads/<pk>/search/ /api/v1/tokens/<pk>/ /join/<token>/ /unsubscribe/<token>/
 /pictures/<participant_id>/<picture_version>.webp /w/<slug>/agents/<handle>/feedback/<episode_id>/always/
+/w/<slug>/agents/<handle>/feedback/<episode_id>/
 /w/<slug>/settings/exports/<export_id>/ /w/<slug>/t/<thread_id>/memory/compactions/<compaction_id>/
 /w/<slug>/tokens/<token_id>/revoke/ /w/<slug>/images/<image_id>/ /w/<slug>/images/<image_id>/description/
 /w/<slug>/settings/imports/<import_id>/ /api/v1/imports/<pk>/ /api/v1/imports/<pk>/account/
