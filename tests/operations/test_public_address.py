@@ -42,7 +42,7 @@ def server(tmp_path: Path, in_production: None, db: None) -> Iterator[PublicServ
         "GET /healthz": Answer(b"ok\n"),
         f"GET {SIGN_IN}": page(HTTPS),
         f"POST {SIGN_IN}": page(HTTPS),
-        "GET /static/css/palette.css": Answer(headers={"Content-Type": "text/css"}),
+        "GET /static/css/app.css": Answer(headers={"Content-Type": "text/css"}),
         "GET /healthz/events/": Answer(b"data: ok\n\n", headers=EVENT_STREAM),
     }
     with public_server(tmp_path, answers, protocols=["h2", "http/1.1"]) as running:
@@ -79,7 +79,7 @@ def test_where_all_is_well_each_check_says_so(server: PublicServer) -> None:
         (f"GET {SIGN_IN}", Answer(status=301, headers={"Location": SIGN_IN}), "page", SEND_HTTPS),
         (f"GET {SIGN_IN}", Answer(status=302, headers=AWAY), "page", "leads to https://sso"),
         (f"GET {SIGN_IN}", Answer(status=500), "page", "The log of OpenVibe"),
-        ("GET /static/css/palette.css", Answer(status=404), "static files", "Static files are OpenVibe's, too"),
+        ("GET /static/css/app.css", Answer(status=404), "static files", "Static files are OpenVibe's, too"),
         ("GET /healthz/events/", Answer(headers=EVENT_STREAM, is_held=True), "event stream", "proxy_buffering off"),
         ("GET /healthz/events/", Answer(headers=EVENT_STREAM), "event stream", "ends before its first event"),
         ("GET /healthz/events/", Answer(headers=COMPRESSED), "event stream", "compressed"),
