@@ -123,7 +123,7 @@ print(client.cookies["sessionid"].value)
 
 
 ANSWERS = re.compile(
-    r"net::ERR_|(status of|Status Error Code) (4\d\d|50[234])|"
+    r"net::ERR_|(status of|Status Error Code) [45]\d\d|"
     r"htmx:(afterRequest|responseError|sendAbort|sendError|timeout)\b"
 )
 """What browsers and htmx log of a request that was refused or cut off: journeys ask for what is refused, and cut
