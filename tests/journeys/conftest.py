@@ -123,11 +123,12 @@ print(client.cookies["sessionid"].value)
 
 
 ANSWERS = re.compile(
-    r"net::ERR_|(status of|Status Error Code) [45]\d\d|"
+    r"net::ERR_|(status of|Status Error Code) (4\d\d|50[234])|"
     r"htmx:(afterRequest|responseError|sendAbort|sendError|timeout)\b"
 )
 """What browsers and htmx log of a request that was refused or cut off: journeys ask for what is refused, and cut
-lines."""
+lines. An answer of 500 is none of them: it is allowed where a journey has a server break (`server_breaks`)."""
+BROKEN = re.compile(r"(status of|Status Error Code) 500")
 
 
 class People:
@@ -139,6 +140,7 @@ class People:
         self.contexts: list[BrowserContext] = []
         self.complaints: list[str] = []
         self.neighbours: tuple[str, ...] = ()
+        self.server_breaks = False
 
     def page(self, **options: object) -> Page:
         context = self.browser.new_context(base_url=self.installation.url, **options)  # type: ignore[arg-type]
@@ -152,7 +154,8 @@ class People:
         return page
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not ANSWERS.search(message.text):
+        is_provoked = ANSWERS.search(message.text) or (self.server_breaks and BROKEN.search(message.text))
+        if message.type in ("error", "warning") and not is_provoked:
             self.complaints.append(f"{message.type}: {message.text} {message.location['url']}")
 
     def _stays_here(self, url: str) -> None:

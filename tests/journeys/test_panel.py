@@ -188,7 +188,8 @@ def test_a_page_that_the_server_cannot_show_leaves_the_panel_as_it_is(people: Pe
     ana = asked_thread(people, "Broken panel")
     panel = ana.locator("#panel")
     url = memory_opened(ana)
-    ana.route("**/work/", lambda route: route.fulfill(status=502, body="broken"))
+    people.server_breaks = True
+    ana.route("**/work/", lambda route: route.fulfill(status=500, body="broken"))
     tool(ana, "Work").press("Enter")
     expect(ana.get_by_text("That did not work.")).to_be_visible()
     expect(panel.get_by_role("heading", name="Memory", exact=True)).to_be_visible()

@@ -265,6 +265,7 @@ def test_what_cannot_be_sent_from_elsewhere_stands_there_in_full(
     expect(ana.locator("[data-pending]")).to_contain_text("Not sent yet")
     page = ana.context.new_page()
     if fault == "broken server":
+        people.server_breaks = True
         page.route(
             address, lambda route: route.fulfill(status=500) if route.request.method == "POST" else route.fallback()
         )

@@ -38,7 +38,7 @@ def with_chips(html: SafeString, extras: Mapping[str, object], slug: str) -> Saf
 def with_places(html: SafeString, extras: Mapping[str, object], slug: str) -> SafeString:
     """The HTML of a message, or of a part of it, with the places that it names as links."""
     places = cast(Sequence[PlaceTitle], extras.get("places", ()))
-    return SafeString(_link_places(str(html), places, slug, f"/w/{slug}/")) if places else html  # the same
+    return SafeString(_link_places(str(html), places, slug)) if places else html  # the same
 
 
 def _citation_link(citation: Citation) -> WordLink:
@@ -80,7 +80,8 @@ def used_sources(extras: Mapping[str, object]) -> tuple[UsedSource, ...]:
     )
 
 
-def _link_places(markup: str, places: Sequence[PlaceTitle], slug: str, home: str) -> str:
+def _link_places(markup: str, places: Sequence[PlaceTitle], slug: str) -> str:
+    home = f"/w/{slug}/"
     by_place = {one.place: one for one in places}
     by_channel = {one.place.name: one for one in places if one.place.kind == "channel"}
 
