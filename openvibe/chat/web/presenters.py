@@ -173,7 +173,7 @@ def file_chips(message: Message) -> tuple[FileChip, ...]:
 
 
 def file_facts(file: Attachment, size: int) -> tuple[str, ...]:
-    """What is known of a file of `size` bytes, in words."""
+    """The facts of a file of `size` bytes, in words."""
     return _facts({**model_to_dict(file, ["name", "format", "page_count", "token_count"]), "file_size": size})
 
 

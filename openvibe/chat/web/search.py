@@ -96,7 +96,7 @@ class WordField(forms.ChoiceField):
 
 
 class QueryField(forms.Field):
-    """What is typed into the search field, as a MessageQuery."""
+    """The words typed into the search field, as a MessageQuery."""
 
     def __init__(self) -> None:
         super().__init__(required=False)
@@ -249,7 +249,7 @@ def newest_messages(hits: QuerySet[Message], number: int) -> tuple[OpenEndedPage
 @workspace_view
 @require_safe
 def places(request: WorkspaceRequest) -> JsonResponse:
-    """What the command palette finds by name: `q`, and `recent`, keys of places with commas between them."""
+    """The places that the command palette finds by name: `q`, and `recent`, keys of places with commas between them."""
     text, recent = request.GET.get("q", "").replace("\x00", ""), parse_recent(request.GET.get("recent", ""))
     matches = find_places(request.access, PlaceQuery(request.workspace.slug, text, recent))
     return JsonResponse({"places": [asdict(place) for place in matches]})
@@ -264,7 +264,7 @@ def group_by_thread(hits: Iterable[Message], words: str) -> list[tuple[Thread, l
 
 
 def excerpt(hit: Message, words: str) -> SafeString:
-    """What the message says around the words found, escaped, those words marked."""
+    """The words of the message around the words found, escaped, those words marked."""
     snippet = excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)
     safe = str(conditional_escape(" ".join(snippet.split())))
     return SafeString(safe.replace(HIT_START, "<mark>").replace(HIT_END, "</mark>"))

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def connect_step(port: int) -> str:
-    """What is done on the page *Connect a model*: only at its usual port a server is looked for, and may be called."""
+    """The step on the page *Connect a model*: only at its usual port a server is looked for, and may be called."""
     if port == PORT:
         return "choose *Find model servers here*"
     return f"start OpenVibe with OPENVIBE_ALLOWED_ENDPOINT_HOSTS=127.0.0.1:{port}, and type that address"
