@@ -106,9 +106,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 register_profiles()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many tests of each kind there were, and how long they took all together (workers share that); and why the
-    first try failed of each that had two, so that somebody can mend it."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """How many tests of each kind there were, and how long they took all together (workers share that); and, last of
+    all, why the first try failed of each that had two, so that somebody can mend it."""
+    yield
     seconds: dict[str, float] = defaultdict(float)
     tests: dict[str, set[str]] = defaultdict(set)
     for reports in terminalreporter.stats.values():

@@ -60,6 +60,14 @@ DEADLINE = 60_000  # ms; for slow machines, never a pause
 expect.set_options(timeout=DEADLINE)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Function) -> None:
+    """A second try begins in an installation of its own: what the first made stands in the way of the same again."""
+    if getattr(item, "execution_count", 1) > 1:  # pytest-rerunfailures counts
+        for fixture in item._fixtureinfo.name2fixturedefs["installation"]:
+            fixture.finish(item._request)  # and those that depend on it
+
+
 @pytest.fixture(scope="package")
 def installation(migrated_dump: Path) -> Iterator[Installation]:
     folder = Path(tempfile.mkdtemp(prefix="openvibe-journeys-")).resolve()

@@ -48,9 +48,9 @@ pin_result(message=said, by=ana, topic="Hours", content=said.body)
 """
 QUEUE = """
 with transaction.atomic():
-    for entry in Entry.objects.filter(status__in=["active", "needs_review"]):
+    for entry in Entry.objects.visible_to(ana).filter(status__in=["active", "needs_review"]):
         archive_entry(entry=entry, by=ana)
-    for entry in Entry.objects.filter(status="proposed"):
+    for entry in Entry.objects.visible_to(ana).filter(status="proposed"):
         reject_entry(entry=entry, by=ana)
     wrong = create_entry(by=ana, topic="Opening hours", content="We open at 9.")
     flag_entry(entry=wrong, by=ana, reason="wrong", note="It is 10.")
