@@ -213,7 +213,7 @@ const lineSeq = (line) => seqOf(line.closest(".message"));
 
 /** Told soon, but not again at once while much is said; and before the page is left. */
 async function tellReadNow() {
-  look(reading.takeRecords()); // what came on the screen just before the page is left
+  look(reading.takeRecords(), true); // what came on the screen just before the page is left
   if (!marksRead || seenSeq <= readSeq) return;
   readSeq = seenSeq;
   tabStorage[SEEN] = seenSeq;
@@ -224,15 +224,16 @@ async function tellReadNow() {
 }
 const tellReadSoon = spread(() => { if (document.visibilityState === "visible") tellReadNow(); }, 600, READ_PAUSE);
 
-function look(entries) {
-  for (const entry of entries) if (entry.isIntersecting) seenSeq = Math.max(seenSeq, seqOf(entry.target));
+function look(entries, isVisible) {
+  for (const { target, isIntersecting } of entries) {
+    target.classList.add("is-laid-out"); // its height is known
+    if (isVisible && isIntersecting) seenSeq = Math.max(seenSeq, seqOf(target));
+  }
 }
 
 const reading = conversation && new IntersectionObserver(
   (entries) => {
-    entries.forEach(({ target }) => target.classList.add("is-laid-out")); // its height is known
-    if (document.visibilityState !== "visible") return;
-    look(entries);
+    look(entries, document.visibilityState === "visible");
     if (seenSeq > readSeq) tellReadSoon();
   },
   { root: scroller },

@@ -65,7 +65,7 @@ def pytest_runtest_setup(item: pytest.Function) -> None:
     """A second try begins in an installation of its own: what the first made stands in the way of the same again."""
     if getattr(item, "execution_count", 1) > 1:  # pytest-rerunfailures counts
         for fixture in item._fixtureinfo.name2fixturedefs["installation"]:
-            fixture.finish(item._request)  # and those that depend on it
+            fixture.finish(item._request)  # type: ignore[arg-type]  # and those that depend on it
 
 
 @pytest.fixture(scope="package")

@@ -9,6 +9,7 @@ from tests.journeys.installation import Installation
 
 MAKE = """
 import json
+from django.db import transaction
 from agents.agent.access import visible_to
 from agents.models import Agent
 from memory.blocks.context_blocks import ContextBlocks
@@ -49,9 +50,11 @@ add("artifact", "Drawing of the wall", ref="drawings/wall.pdf")
 log_progress(thread=thread, by=by_vibe, checkpoint="Wall measured", changed="14 square metres", evidence="message 3",
              open_issues="The corner is damp", next_action="Order bubble wrap")
 execute_compaction(request_compaction(thread=thread, trigger="hand", full=True, by=ana).pk)
-asked = request_approval(thread=thread, by=by_vibe, what="Buy a heat pump", reason="The heater is 20 years old.")
-decide_approval(approval=asked, by=ana, is_granted=False, note="Next year.")
-request_approval(thread=thread, by=by_vibe, what="Order bubble wrap for 80 euros", reason="It is cheaper until Friday.")
+with transaction.atomic():  # one compaction for all of these, whenever a worker looks
+    asked = request_approval(thread=thread, by=by_vibe, what="Buy a heat pump", reason="The heater is 20 years old.")
+    decide_approval(approval=asked, by=ana, is_granted=False, note="Next year.")
+    request_approval(thread=thread, by=by_vibe, what="Order bubble wrap for 80 euros",
+                     reason="It is cheaper until Friday.")
 blocks = ContextBlocks(vibe.participant)
 blocks.set("team", "Ana decides what is bought.")
 blocks.set("team", "Ana decides what is bought. Answers are short here.")

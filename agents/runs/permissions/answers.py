@@ -83,16 +83,20 @@ def _lapse(permission: Permission, note: str) -> None:
 
 def settle_permission(*, approval_id: int, is_granted: bool, by: Access | None, name: str, note: str) -> None:
     """The card was decided by somebody of this name, or lapsed (no `by`): so is the permission that waits for it, in
-    the transaction of the decision."""
+    the transaction of the decision. Raises Refused where the channel lets agents make no such call any more: the card
+    waits on, to be denied.
+    """
     waiting = Permission.objects.filter(approval=approval_id, state=State.WAITING)
-    permission_id = waiting.values_list("pk", flat=True).first()
-    if permission_id is None:
+    permission = waiting.select_related("run__thread__channel").first()
+    if permission is None:
         return
     if by is None:
-        _settle(permission_id, State.DENIED, f"{note} So it is denied.", by="nobody")
+        _settle(permission.pk, State.DENIED, f"{note} So it is denied.", by="nobody")
         return
+    if is_granted and (refusal := channel_refusal(permission.run, call_kind(permission.kind))):
+        raise Refused(f"{refusal} It can only be denied.", code="tool_not_allowed_here")
     why = f"{name} {'allowed' if is_granted else 'denied'} this."
-    _settle(permission_id, State.ALLOWED if is_granted else State.DENIED, why, by=by, note=note)
+    _settle(permission.pk, State.ALLOWED if is_granted else State.DENIED, why, by=by, note=note)
 
 
 def _settle(permission_id: int, state: str, why: str, *, by: Actor | str, note: str = "") -> None:
@@ -100,8 +104,6 @@ def _settle(permission_id: int, state: str, why: str, *, by: Actor | str, note: 
     permission = rows.select_related("run__agent__participant", "run__thread__channel", "run__trigger").first()
     if permission is None:
         return
-    if state == State.ALLOWED and (refusal := channel_refusal(permission.run, call_kind(permission.kind))):
-        state, why = State.DENIED, refusal
     permission.state, permission.decided_at = state, timezone.now()
     permission.why, permission.note = why[:MAX_WHY_CHARACTERS], note
     if state == State.DENIED:

@@ -122,10 +122,12 @@ def test_a_card_that_waits_is_answered_by_the_channel_as_it_is_then(
     limit(run.thread.channel, "call:read")
     with pytest.raises(Refused, match="make no calls of this kind"):
         allow_always(approval_id=card.pk, by=access(ana))
-    decide_approval(approval=card, by=access(ana), is_granted=True)
-    answer = look(api, run)
-    assert answer["state"] == "denied"
-    assert "make no calls of this kind" in answer["why"]
+    with pytest.raises(Refused, match=r"make no calls of this kind.* It can only be denied\."):
+        decide_approval(approval=card, by=access(ana), is_granted=True)
+    card.refresh_from_db()
+    assert (card.state, look(api, run)["state"]) == ("requested", "waiting")
+    decide_approval(approval=card, by=access(ana), is_granted=False)
+    assert look(api, run)["state"] == "denied"
     assert Permission.objects.get().state == "denied"
 
 
