@@ -329,7 +329,8 @@ export function start() {
   if (named && !here && !conversation.dataset.at) location.replace(`?at=${named.slice(2)}${location.hash}`);
   if (here) {
     here.classList.add("is-here");
-    here.scrollIntoView({ block: "center" });
+    here.scrollIntoView({ block: "start" });
   } else if (one("#new")) one("#new").scrollIntoView({ block: "start" });
   else if (!location.search.includes("_seq")) toBottom();
+  sticks = isAtBottom(); // `first_place.js` was there before: nothing scrolls now
 }

@@ -8,6 +8,7 @@ from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.late_answers import Held, hear, wait_for_event
 from tests.journeys.memory_steps import go_to, import_conversation
+from tests.journeys.test_away import LIVE
 from tests.journeys.test_conversation import say
 
 HOTHOUSE = """
@@ -123,8 +124,8 @@ from openvibe.chat.models import Channel
 from openvibe.workspaces.models import Member
 from tests.factories import make_thread, say_all
 ana = Member.objects.get(workspace__slug="willow", participant__handle="ana")
-thread = make_thread(Channel.objects.get(workspace__slug="willow", name="general"), ana, "The orangery")
-say_all(thread, ana, [f"Tree {number}. " + "It stands well. " * (number % 23) for number in range(1, 121)])
+thread = make_thread(Channel.objects.get(workspace__slug="willow", name="general"), ana, {title!r})
+say_all(thread, ana, [f"Tree {{number}}. " + "It stands well. " * (number % 23) for number in range(1, 121)])
 """
 ALL_LAID_OUT = "() => document.querySelectorAll('#messages > .message:not(.is-laid-out)').length === 0"
 TWO_FRAMES = "() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))"
@@ -143,7 +144,7 @@ HEIGHTS = """() => {
 def test_rows_out_of_sight_are_not_laid_out_and_are_as_high_as_they_are(
     people: People, installation: Installation
 ) -> None:
-    installation.shell(ORANGERY)
+    installation.shell(ORANGERY.format(title="The orangery"))
     ana = people.ana()
     go_to(ana, "The orangery")
     expect(ana.locator("#m-120")).to_be_in_viewport()
@@ -156,3 +157,46 @@ def test_rows_out_of_sight_are_not_laid_out_and_are_as_high_as_they_are(
         heights = ana.evaluate(HEIGHTS)
         assert heights["before"] == heights["after"]
         assert heights["skipped"] > 20
+
+
+READ_UP_TO_90 = """
+from openvibe.chat.models import Thread
+from openvibe.chat.services import mark_read
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.queries import member_access
+reader = Member.objects.get(workspace__slug="willow", participant__handle="ottoline")
+mark_read(thread=Thread.objects.get(title="The palm house"), by=member_access(reader), seq=90)
+"""
+RECORD_FRAMES = """
+window.places = [];
+const record = () => {
+  const scroller = document.getElementById("scroller");
+  if (document.querySelector("#messages > .message")) window.places.push(scroller.scrollTop);
+  requestAnimationFrame(record);
+};
+requestAnimationFrame(record);
+"""
+
+
+def test_a_thread_is_painted_where_it_begins_and_does_not_jump(people: People, installation: Installation) -> None:
+    installation.shell(ORANGERY.format(title="The palm house"))
+    ana = people.ana()
+    go_to(ana, "The palm house")
+    address = ana.url.split("?")[0]
+    ana.add_init_script(RECORD_FRAMES)
+    reader = people.member("Ottoline")
+    reader.add_init_script(RECORD_FRAMES)
+    installation.shell(READ_UP_TO_90)
+    for page, query, row in (
+        (ana, "", "#m-120"),
+        (ana, "?at=100", "#m-100"),
+        (ana, "?at=100#m-100", "#m-100"),
+        (reader, "", "#new"),
+    ):
+        page.goto("about:blank")
+        page.goto(f"{address}{query}")
+        expect(page.locator(LIVE)).to_be_attached()
+        page.evaluate(TWO_FRAMES)
+        places = page.evaluate("window.places")
+        assert places == [places[0]] * len(places), query
+        expect(page.locator(row)).to_be_in_viewport()
