@@ -44,6 +44,7 @@ async function show(chip) {
   if (shownFor !== chip || !chip.isConnected || !html) return;
   card.innerHTML = html;
   card.hidden = false;
+  chip.closest("#main, #panel").append(card); // in a landmark, as what it is about
   chip.setAttribute("aria-describedby", card.id);
   place(chip);
 }
@@ -58,7 +59,6 @@ function onPointer({ target }) {
 
 export function start() {
   if (!workspace || !one("#main")) return;
-  document.body.append(card);
   document.addEventListener("pointerover", onPointer);
   document.addEventListener("focusin", ({ target }) => {
     if (target.matches?.("a.cite[data-reference]")) show(target);

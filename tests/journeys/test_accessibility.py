@@ -7,6 +7,7 @@ from typing import Literal
 
 from playwright.sync_api import Page, expect
 
+from tests.engines.llm.model_server import Answer
 from tests.journeys.axe import WHOLE, scrolls_sideways, violations
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
@@ -60,6 +61,16 @@ def test_no_violation_in_an_answer_and_what_opens_from_it(people: People, instal
                 page.goto(tab)
             for sight in SIGHTS:
                 look(page, sight, tab or link)
+
+
+def test_no_violation_in_an_answer_that_failed(people: People, installation: Installation) -> None:
+    page = people.ana(viewport={"width": 1280, "height": 900})
+    start_thread(page, "Failed", "How much water?")
+    installation.model.answer = Answer(status=401, error={"message": "This key ended yesterday."})
+    say(page, "@vibe how much?")
+    expect(replies(page)).to_have_attribute("data-state", "failed")
+    for sight in SIGHTS:
+        look(page, sight, "an answer that failed")
 
 
 def tabs(page: Page) -> list[str]:

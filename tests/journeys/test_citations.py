@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.journeys.axe import violations
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.test_conversation import say, start_thread
@@ -21,6 +22,7 @@ def test_the_source_of_an_answer_is_two_clicks_away(people: People, installation
     card = ana.get_by_role("tooltip")
     expect(card).to_contain_text("Row 3 needs mulch before the frost comes.")
     expect(card).to_contain_text("Ana")
+    assert violations(ana) == []
     ana.keyboard.press("Escape")
     expect(card).to_be_hidden()
     cited.focus()

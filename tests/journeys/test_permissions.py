@@ -1,12 +1,12 @@
 """An agent elsewhere asks before it acts: the card at its message and in *Work*, what people answer, what it did."""
 
-from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
+from tests.journeys.test_accessibility import SIGHTS, look
 from tests.journeys.test_conversation import start_thread
 from tests.journeys.test_late_answers import WIDE, thread_of
 from tests.operations.processes import wait_until
@@ -60,7 +60,7 @@ def card(page: Page, words: str) -> Locator:
     return page.locator("#messages .run-permission").filter(has_text=words)
 
 
-def test_an_agent_asks_and_people_answer(people: People, installation: Installation, tmp_path: Path) -> None:
+def test_an_agent_asks_and_people_answer(people: People, installation: Installation) -> None:
     installation.shell(MAKE_WREN)
     ana = people.ana(viewport=WIDE)
     start_thread(ana, "Mend the beds", "@wren mend the beds")
@@ -75,7 +75,7 @@ def test_an_agent_asks_and_people_answer(people: People, installation: Installat
     expect(asked).to_contain_text("pytest -q \\u202etset")
     expect(ana.locator(".run-words")).to_contain_text("Wren is waiting for")
     expect(ana.locator(".run-plan")).to_have_text("Plan: 1 of 2 done")
-    shots(ana, tmp_path, "asks", asked)
+    look_over(ana, "asks")
     asked.get_by_role("button", name="Allow once").click()
     assert wren.answer("run") == ("allowed", "once", "")
     expect(asked).to_have_count(0)
@@ -90,7 +90,7 @@ def test_an_agent_asks_and_people_answer(people: People, installation: Installat
     expect(ana.locator(".run-now")).to_contain_text("It waits")
     expect(asked.get_by_label("Note").first).to_have_value("Sixty is too")
     asked.get_by_label("Note").first.fill("Sixty is too much")
-    shots(ana, tmp_path, "change", asked)
+    look_over(ana, "change")
     asked.get_by_role("button", name="Deny").click()
     assert wren.answer("edit") == ("denied", "", "Sixty is too much")
     assert wren.ask("edit-2", kind="edit", title="More mulch", **outside) == "denied", (
@@ -105,7 +105,7 @@ def test_an_agent_asks_and_people_answer(people: People, installation: Installat
     expect(in_work).to_contain_text("Run them again")
     in_work.get_by_text("Always for Wren here").click()
     in_work.get_by_label("Commands").fill("pytest *")
-    shots(ana, tmp_path, "always", in_work)
+    look_over(ana, "always")
     in_work.get_by_role("button", name="Always allow").click()
     assert wren.answer("always") == ("allowed", "always", "")
     assert wren.ask("always-2", kind="execute", title="And again", command="pytest -x") == "allowed"
@@ -122,21 +122,20 @@ def test_an_agent_asks_and_people_answer(people: People, installation: Installat
     changed.locator("summary").first.click()
     changed.locator(".changed-file summary").first.click()
     expect(changed.locator(".diff-del")).to_have_text("-LITRES = 40")
-    shots(ana, tmp_path, "files", changed)
+    look_over(ana, "files")
     steps = ana.locator("#messages .run-steps")
     steps.locator("summary").click()
     expect(steps).to_contain_text("Was denied: More mulch")
     expect(steps).to_contain_text("Ana denied this. Note: Sixty is too much")
-    shots(ana, tmp_path, "steps", steps)
+    look_over(ana, "steps")
     ana.goto("/w/willow/agents/wren/tools/")
     expect(ana.locator(".work-row")).to_contain_text("pytest *")
-    shots(ana, tmp_path, "rules", ana.locator("#own-calls"))
+    look_over(ana, "rules")
     ana.locator(".work-row").get_by_role("button", name="Delete").click()
     expect(ana.locator(".work-row")).to_have_count(0)
 
 
-def shots(page: Page, folder: Path, name: str, part: Locator) -> None:
-    part.scroll_into_view_if_needed()
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        page.screenshot(path=folder / f"{name}-{theme}.png")
+def look_over(page: Page, state: str) -> None:
+    for sight in SIGHTS:
+        look(page, sight, state)
+    page.set_viewport_size(WIDE)
