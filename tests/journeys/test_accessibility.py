@@ -63,6 +63,44 @@ def test_no_violation_in_an_answer_and_what_opens_from_it(people: People, instal
                 look(page, sight, tab or link)
 
 
+EVERY_FORM = """# A heading
+
+| bed | litres |
+|---|---|
+| roses | 12 |
+
+$$x^2$$ and inline \\(y\\), `code`, ~~gone~~ and a note[^1].
+
+```python
+print("water")
+```
+
+<details><summary>More</summary>
+
+Words.
+
+</details>
+
+- [ ] to do
+- [x] done
+
+> quoted :tada:
+
+```mermaid
+graph TD
+```
+
+[^1]: The note."""
+
+
+def test_no_violation_in_all_that_markdown_makes(people: People) -> None:
+    page = people.ana(viewport={"width": 1280, "height": 900})
+    start_thread(page, "Every form", EVERY_FORM)
+    page.locator("#messages summary", has_text="More").click()
+    for sight in SIGHTS:
+        look(page, sight, "Markdown")
+
+
 def test_no_violation_in_an_answer_that_failed(people: People, installation: Installation) -> None:
     page = people.ana(viewport={"width": 1280, "height": 900})
     start_thread(page, "Failed", "How much water?")

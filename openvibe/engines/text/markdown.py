@@ -53,21 +53,21 @@ _ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
     "pre": {"class", "tabindex"},
     "code": {"class", "dir"},
     "span": {"class", "title"},
-    "div": {"class", "tabindex", "title"},
+    "div": {"class"},
     "figure": {"class"},
     "button": {"type", "class", "data-code", "aria-pressed", "aria-expanded"},
     "input": {"type", "checked", "disabled", "aria-label"},
     "li": {"class", "id", "dir"},
     "sup": {"class", "id"},
-    "section": {"class", "aria-label"},
+    "section": {"class", "tabindex", "aria-label"},
     "details": {"open", "dir"},
 }
 _OWN_CLASSES = (
     CODE_CLASSES
     | FORMULA_CLASSES
     | {
-        *("mention", "code", "plain", "code-block", "is-long", "code-more", "formula", "task", "footnotes", "footnote"),
-        *("footnote-back", "table-scroller"),
+        *("mention", "code", "plain", "code-block", "is-long", "code-more", "formula", "formula-block", "task"),
+        *("footnotes", "footnote", "footnote-back", "table-scroller"),
     }
 )
 _NOTE_ID = secrets.token_hex(8)
@@ -250,20 +250,20 @@ class _Renderer(RendererHTML):
         return self.renderToken(tokens, idx, options, env)
 
     def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return '<div class="table-scroller" tabindex="0"><table>\n'
+        return '<section class="table-scroller" tabindex="0"><table>\n'
 
     def table_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return "</table></div>\n"
+        return "</table></section>\n"
 
     def task(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         state = ' checked aria-label="Done"' if tokens[idx].content.startswith("☑") else ' aria-label="To do"'
         return f'<input type="checkbox" disabled{state}> '
 
     def math_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return _render_formula(tokens[idx], "span", env)
+        return _render_formula(tokens[idx], False, env)
 
     def math_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return _render_formula(tokens[idx], "div", env) + "\n"
+        return _render_formula(tokens[idx], True, env) + "\n"
 
     def footnote_ref(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         number, own = _note_ids(tokens[idx])
@@ -284,7 +284,7 @@ class _Renderer(RendererHTML):
 
     def footnote_anchor(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         own = _note_ids(tokens[idx])[1]
-        return f' <a class="footnote-back" href="#fnref-{own}" aria-label="Back to the text">↩\ufe0e</a>'
+        return f' <a class="footnote-back" href="#fnref-{own}" aria-label="Back to the text">↑</a>'
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return _render_code_block(tokens[idx].content, tokens[idx].info, env)
@@ -299,15 +299,15 @@ def _note_ids(token: Token) -> tuple[int, str]:
     return number, f"{_NOTE_ID}-{number}" + (f"-{place}" if place > 0 else "")
 
 
-def _render_formula(token: Token, tag: str, env: EnvType) -> str:
+def _render_formula(token: Token, is_block: bool, env: EnvType) -> str:
     """A formula as MathML, with its TeX to read and copy; as it was written where it is none of the library's."""
     mathml = env[_MATHML_KEY].get((token.content.strip(), stands_alone(token)))
-    if mathml is None and tag == "div":
+    if mathml is None and is_block:
         return _render_code_block(source_of(token), "tex", env)
     if mathml is None:
         return f'<code class="formula">{html.escape(source_of(token))}</code>'
-    focus = ' tabindex="0"' if tag == "div" else ""
-    return f'<{tag} class="formula" title="{html.escape(token.content.strip())}"{focus}>{mathml}</{tag}>'
+    shown = f'<span class="formula" title="{html.escape(token.content.strip())}">{mathml}</span>'
+    return f'<section class="formula-block" tabindex="0">{shown}</section>' if is_block else shown
 
 
 def _render_code_block(code: str, info: str, env: EnvType) -> str:

@@ -276,4 +276,4 @@ def test_forty_open_fences_and_two_hundred_columns() -> None:
     assert render_growing("```\na\n" * 40).tail
     wide = "|" + "a|" * 200 + "\n|" + "-|" * 200 + "\n|" + "1|" * 200
     assert render_markdown(wide).count("<td>") == 200
-    assert render_markdown(wide).startswith('<div class="table-scroller" tabindex="0"><table>')
+    assert render_markdown(wide).startswith('<section class="table-scroller" tabindex="0"><table>')

@@ -194,7 +194,7 @@ def test_no_formula_raises_and_none_has_a_script_or_style(tex: str, place: str) 
     markup = render_markdown(place.replace("{}", tex))
 
     assert not re.search(
-        r"<(?!/?(?:m[a-z]+|annotation|semantics|p|div|span|code|pre|figure|figcaption|button|br|em|strong|ul|ol|li|h[1-6]|hr|blockquote|table|thead|tbody|tr|t[hd]|a|s)\b)[a-z]",
+        r"<(?!/?(?:m[a-z]+|annotation|semantics|p|div|section|span|code|pre|figure|figcaption|button|br|em|strong|ul|ol|li|h[1-6]|hr|blockquote|table|thead|tbody|tr|t[hd]|a|s)\b)[a-z]",
         markup,
     )
     assert not re.search(r" (?:style|on[a-z]+)=", markup)
