@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import APIResponse, Locator, Page, Route, expect
+from playwright.sync_api import APIResponse, Locator, Page, Route, ViewportSize, expect
 
 from tests.journeys.conftest import People, stop_clock
 from tests.journeys.installation import Installation
@@ -12,7 +12,7 @@ from tests.journeys.test_conversation import replies, say, start_thread
 from tests.journeys.test_run_recovery import API_PAUSE
 from tests.operations.processes import wait_until
 
-WIDE = {"width": 1440, "height": 640}  # the panel beside the page
+WIDE: ViewportSize = {"width": 1440, "height": 640}  # the panel beside the page
 TELL = """
 from django.db import transaction
 from openvibe.base.events import emit
