@@ -8,7 +8,8 @@ import pytest
 from openvibe.engines.serving.bundles import bundle_modules, bundle_styles
 
 STATIC = Path(__file__).parents[3] / "static"
-ALONE = {"app.js", "service_worker.js", "endpoint_form.js"}  # the entry, and what has an address of its own
+ALONE = {"app.js", "service_worker.js", "endpoint_form.js", "first_place.js"}
+"""The entry, and what has an address of its own."""
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
