@@ -172,8 +172,6 @@ def allow_always(*, approval_id: int, by: Access, pattern: str | None = None, no
             "No pattern tells calls like this one from others. Allow it once, or make a rule on the agent's tools page."
         )
         raise Problem(message, code="bad_pattern", field="pattern")
-    if refusal := channel_refusal(permission.run, kind):
-        raise Refused(refusal, code="tool_not_allowed_here")
     wanted = (suggested or "") if pattern is None else pattern.strip()
     if kind == "switch_mode":
         raise Problem("A change of mode is asked about each time. Allow it once.", code="bad_kind", field="pattern")
