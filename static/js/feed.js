@@ -291,7 +291,7 @@ export function start() {
     markUnread(event.target);
   });
   newer.addEventListener("click", toNewest);
-  let sticks = true;
+  let sticks; // to the end, once the place where the page begins is set
   let width = scroller.clientWidth;
   new ResizeObserver(() => {
     if (width !== scroller.clientWidth) rows().forEach((row) => { // each is as high as it now is
@@ -327,10 +327,9 @@ export function start() {
   const named = location.hash.startsWith("#m-") ? location.hash.slice(1) : conversation.dataset.at && `m-${conversation.dataset.at}`;
   const here = named && document.getElementById(named);
   if (named && !here && !conversation.dataset.at) location.replace(`?at=${named.slice(2)}${location.hash}`);
-  if (here) {
-    here.classList.add("is-here");
-    here.scrollIntoView({ block: "start" });
-  } else if (one("#new")) one("#new").scrollIntoView({ block: "start" });
-  else if (!location.search.includes("_seq")) toBottom();
-  sticks = isAtBottom(); // `first_place.js` was there before: nothing scrolls now
+  if (!here) { // else `first_place.js` went there; the line of what is new may have moved since
+    if (one("#new")) one("#new").scrollIntoView({ block: "start" });
+    else if (!location.search.includes("_seq")) toBottom();
+  }
+  sticks = isAtBottom();
 }

@@ -61,7 +61,7 @@ def _citation_attributes(citation: Citation) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class UsedSource:
-    """What an answer repeats without naming it. `opens_panel`: whether it is shown beside the page."""
+    """A source that an answer repeats without naming it. `opens_panel`: whether it is shown beside the page."""
 
     label: str
     author: str
@@ -71,7 +71,7 @@ class UsedSource:
 
 
 def used_sources(extras: Mapping[str, object]) -> tuple[UsedSource, ...]:
-    """What stands numbered under an answer, in order."""
+    """The sources that stand numbered under an answer, in order."""
     citations = cast(Sequence[Citation], extras.get("citations", ()))
     return tuple(
         UsedSource(one.label, one.author, one.address, one.reference, one.opens_panel)

@@ -295,7 +295,7 @@ class MessageRow:
 
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
-    """What upper floors show on each message, merged: frozen values. A constant number of queries."""
+    """The values that upper floors show on each message, merged and frozen. A constant number of queries."""
     extras_by_message: dict[int, dict[str, object]] = {message.id: {} for message in messages}
     for decorator in MESSAGE_DECORATORS:
         for message_id, values in decorator(messages, access).items():
@@ -430,7 +430,7 @@ def _continues_group(message: Message, before: Message | None) -> bool:
 
 
 class PageReader(Protocol):
-    """What the HTML of a message asks of its reader; a request has it."""
+    """The parts of a request that the HTML of a message depends on."""
 
     @property
     def access(self) -> Access: ...
@@ -514,7 +514,7 @@ PAGE_SIZE = 50
 
 
 def message_page_context(request: WorkspaceRequest, thread: Thread) -> dict[str, Any]:
-    """What `chat/_messages.html` shows: `?at=`, `?before_seq=`, `?after_seq=` choose which, the newest without.
+    """The context of `chat/_messages.html`: `?at=`, `?before_seq=`, `?after_seq=` choose messages, else the newest.
 
     With `?live` no "New" line is drawn, nor in a thread that was loaded without `read_seq`.
     """
