@@ -69,7 +69,9 @@ EVERY_FORM = """# A heading
 |---|---|
 | roses | 12 |
 
-$$x^2$$ and inline \\(y\\), `code`, ~~gone~~ and a note[^1].
+$$x^2$$
+
+Inline \\(y\\), `code`, ~~gone~~ and a note[^1].
 
 ```python
 print("water")
